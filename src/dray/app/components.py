@@ -28,14 +28,10 @@ _RBAC = "rbac.authorization.k8s.io"
 
 async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
     from dray.client.client import Client
-    from dray.placement.config import Configuration, SchedulerProfile
     from dray.scheduler import component
 
-    profile = SchedulerProfile(
-        device_policy=cluster.options.device_policy, device_preemption=cluster.options.device_preemption
-    )
     options = component.Options(
-        configuration=Configuration(profiles=(profile,)),
+        configuration=cluster.options.scheduler,
         gates=cluster.server.api.gates,
         version=cluster.server.api.version,
         nominates_before_every_bind=cluster.quirks.scheduler_nominates_before_every_bind,
@@ -116,7 +112,9 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
 
     version = f"v{cluster.server.api.version.git_version.removeprefix('v')}"
     if not has_plugin_sockets(cluster.options.runtime):
-        return NodeOptions.simulated(name, version=version, release=cluster.server.api.version)
+        return NodeOptions.simulated(
+            name, version=version, release=cluster.server.api.version, gates=cluster.server.api.gates
+        )
     host, _, port = cluster.server.url.removeprefix("https://").rpartition(":")
     withdraws = cluster.quirks.withdraws_slices_of_gone_drivers
     withdraw_after = cluster.options.withdraw_after if withdraws else None
@@ -131,6 +129,7 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
         version=version,
         withdraw_after=withdraw_after,
         release=cluster.server.api.version,
+        gates=cluster.server.api.gates,
     )
 
 

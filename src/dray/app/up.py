@@ -22,6 +22,7 @@ from dray.app.options import OptionError, ServerOptions
 from dray.app.process import shutdown_event, tune_gc
 from dray.app.quirks import Quirks
 from dray.app.server import RunningServer, run_server
+from dray.placement.config import Configuration
 from dray.server.inprocess import InProcessTransport
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ class UpOptions:
     drivers: tuple[str, ...] | None = None  # default: those that fit the release
     runtime: str = "process"
     withdraw_after: float = 30.0  # seconds until the slices of a driver that is gone are withdrawn
-    device_policy: str = "default"
-    device_preemption: bool = False
+    scheduler: Configuration = field(default_factory=Configuration)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dray.cli.config_flags import kubeconfig_option
 
 if TYPE_CHECKING:
     from dray.client.client import Client
+    from dray.placement.config import Configuration
 
 
 @click.command()
@@ -44,14 +45,10 @@ def scheduler(
     """
     from dataclasses import replace
 
-    from dray.api import yamldocs
-    from dray.placement.config import ConfigError, Configuration, parse
+    from dray.placement.config import Configuration
     from dray.scheduler import component
 
-    try:
-        configuration = parse(yamldocs.load(config.read_text())) if config is not None else Configuration()
-    except (ConfigError, yamldocs.InvalidYAML) as problem:
-        raise click.ClickException(f"{config}: {problem}") from None
+    configuration = read_configuration(config) if config is not None else Configuration()
     if leader_elect is None:
         leader_elect = configuration.leader_election.enabled if config is not None else True
     election = replace(configuration.leader_election, enabled=leader_elect)
@@ -65,3 +62,14 @@ def scheduler(
 
     where = Path(configuration.kubeconfig) if configuration.kubeconfig else None
     run_component(kubeconfig or where, run, metrics_listen=metrics_listen, metrics=options.metrics.text)
+
+
+def read_configuration(path: Path) -> Configuration:
+    """A KubeSchedulerConfiguration."""
+    from dray.api import yamldocs
+    from dray.placement.config import ConfigError, parse
+
+    try:
+        return parse(yamldocs.load(path.read_text()))
+    except (ConfigError, yamldocs.InvalidYAML) as problem:
+        raise click.ClickException(f"{path}: {problem}") from None
