@@ -262,15 +262,6 @@ async def test_spdy_goes_over_a_connection_of_the_client():
         connection.close()
 
 
-async def test_a_head_without_end_is_given_up():
-    server, port = await saying(b"HTTP/1.1 200 OK\r\nX: " + b"x" * (4 << 20))
-    async with server:
-        connection = await connect("127.0.0.1", port)
-        connection.send(encode("GET", "/", [("Host", "x")]))
-        with pytest.raises(TooLarge, match="the head of the answer"):
-            await connection.head()
-
-
 async def test_trailers_of_an_answer_are_no_headers():
     server, port = await saying(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-Late: 1\r\n\r\n"
