@@ -106,13 +106,12 @@ def components(cluster: RunningCluster) -> Sequence[Component]:
     return listed
 
 
-_DRIVERS = {"gpu": parts.gpu_driver, "cats": parts.cats_driver}
+_DRIVERS = {"gpu": parts.gpu_driver, "nic": parts.nic_driver, "cats": parts.cats_driver}
 
 
 def default_drivers(quirks: Quirks) -> list[str]:
-    """Those that fit the release; ``dray up`` is ready when the first of them is."""
-    fitting = {"gpu": quirks.serves_device_classes, "cats": quirks.serves_resource_classes}
-    return [name for name, fits in fitting.items() if fits]
+    """The cats come with every release, the GPUs where there are DeviceClasses. ``dray up`` is ready when the first is."""
+    return ["gpu", "cats"] if quirks.serves_device_classes else ["cats"]
 
 
 def check_drivers(names: Sequence[str], emulate: str) -> None:
@@ -123,7 +122,7 @@ def check_drivers(names: Sequence[str], emulate: str) -> None:
     for name in names:
         if name != "none" and name not in _DRIVERS:
             raise OptionError(f"--drivers {name}: there are {', '.join(_DRIVERS)} and none")
-        if name == "gpu" and not Quirks.of(version).serves_device_classes:
+        if name in ("gpu", "nic") and not Quirks.of(version).serves_device_classes:
             raise OptionError(f"--drivers {name}: there are no DeviceClasses in {version.emulation}")
 
 

@@ -16,8 +16,8 @@ from dray.app.up import check_drivers, default_drivers
         ("1.26", ["cats"]),
         ("1.27", ["cats"]),
         ("1.30", ["cats"]),
-        ("1.32", ["gpu"]),
-        ("1.36", ["gpu"]),
+        ("1.32", ["gpu", "cats"]),
+        ("1.36", ["gpu", "cats"]),
         ("", ["gpu", "cats"]),
     ],
 )
