@@ -6,7 +6,7 @@ Imports are inside the functions: a component that is not asked for costs nothin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from dray.app.datadir import node_directory
@@ -28,14 +28,10 @@ _RBAC = "rbac.authorization.k8s.io"
 
 async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
     from dray.client.client import Client
-    from dray.placement.config import Configuration, SchedulerProfile
     from dray.scheduler import component
 
-    profile = SchedulerProfile(
-        device_policy=cluster.options.device_policy, device_preemption=cluster.options.device_preemption
-    )
     options = component.Options(
-        configuration=Configuration(profiles=(profile,)),
+        configuration=cluster.options.scheduler,
         gates=cluster.server.api.gates,
         version=cluster.server.api.version,
         nominates_before_every_bind=cluster.quirks.scheduler_nominates_before_every_bind,
@@ -116,7 +112,9 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
 
     version = f"v{cluster.server.api.version.git_version.removeprefix('v')}"
     if not has_plugin_sockets(cluster.options.runtime):
-        return NodeOptions.simulated(name, version=version, release=cluster.server.api.version)
+        return NodeOptions.simulated(
+            name, version=version, release=cluster.server.api.version, gates=cluster.server.api.gates
+        )
     host, _, port = cluster.server.url.removeprefix("https://").rpartition(":")
     withdraws = cluster.quirks.withdraws_slices_of_gone_drivers
     withdraw_after = cluster.options.withdraw_after if withdraws else None
@@ -131,6 +129,7 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
         version=version,
         withdraw_after=withdraw_after,
         release=cluster.server.api.version,
+        gates=cluster.server.api.gates,
     )
 
 
@@ -154,6 +153,7 @@ async def gpu_driver(cluster: RunningCluster, ready: Ready) -> None:
 async def nic_driver(cluster: RunningCluster, ready: Ready) -> None:
     """The example network cards: the fabric's controller, the part on every node, and their DeviceClass."""
     from dray.client.client import Client
+    from dray.driver.resource_api import ResourceApi
     from dray.drivers.nic import DRIVER, Fabric, NicDriver, run_controller
     from dray.node.options import has_plugin_sockets
 
@@ -161,11 +161,13 @@ async def nic_driver(cluster: RunningCluster, ready: Ready) -> None:
     await cluster.registered.wait()
     client = Client(cluster.transport(DRIVERS))
     async with asyncio.TaskGroup() as group:
-        group.create_task(run_controller(client, fabric=Fabric()), name="the fabric's controller")
-        if has_plugin_sockets(cluster.options.runtime):
-            for name in cluster.node_names:
-                await _start_on_node(group, client, NicDriver(), cluster, name)
+        if await _api_is_served(cluster, DRIVER, lambda: ResourceApi.connect(client)):
+            group.create_task(run_controller(client, fabric=Fabric()), name="the fabric's controller")
+            if has_plugin_sockets(cluster.options.runtime):
+                for name in cluster.node_names:
+                    await _start_on_node(group, client, NicDriver(), cluster, name)
         ready()
+        await asyncio.Event().wait()
 
 
 async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
@@ -175,6 +177,7 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     """
     from dray.client.client import Client
     from dray.driver import classic, simulated
+    from dray.driver.classic.versions import served
     from dray.drivers.cats import CatsController, CatsDriver, control_plane, deviceclass
     from dray.drivers.cats.install import install
     from dray.node.options import has_plugin_sockets
@@ -191,7 +194,8 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
             begun = asyncio.Event()
             controller = CatsController(cluster.node_names)
             group.create_task(control_plane(client, controller, options=classic.Options(), ready=begun.set))
-            await begun.wait()
+            if await _api_is_served(cluster, CatsDriver.name, lambda: served(client)):
+                await begun.wait()
         simulates = not has_plugin_sockets(cluster.options.runtime)
         if simulates:
             await simulated.publish_named(client, drivers[0], cluster.node_names)
@@ -234,6 +238,7 @@ async def _start_on_node(
 async def _run_driver(cluster: RunningCluster, ready: Ready, make: Callable[[], Driver]) -> None:
     from dray.client.client import Client
     from dray.driver import plugin, simulated
+    from dray.driver.resource_api import ResourceApi
     from dray.node.hostpaths import HostPaths
     from dray.node.options import has_plugin_sockets
 
@@ -247,12 +252,27 @@ async def _run_driver(cluster: RunningCluster, ready: Ready, make: Callable[[], 
                 paths = HostPaths.below(node_directory(cluster.data, name))
                 options = plugin.Options(node=name, kubelet_dir=paths.kubelet, cdi_dir=paths.cdi[0])
                 group.create_task(plugin.run(client, make(), options=options))
-        slices = cluster.server.api.resources.resource("resource.k8s.io", "resourceslices")
-        while slices is not None and len(slices.cache.documents) < len(cluster.node_names):  # noqa: ASYNC110
-            # The cluster is ready when its devices are there. The server's own cache is asked: a watch would come
-            # through the same process, only later.
-            await asyncio.sleep(0.005)
+        if await _api_is_served(cluster, make().name, lambda: ResourceApi.connect(client)):
+            slices = cluster.server.api.resource("resource.k8s.io", "resourceslices")
+            while len(slices.cache.documents) < len(cluster.node_names):  # noqa: ASYNC110
+                # The cluster is ready when its devices are there. The server's own cache is asked: a watch would
+                # come through the same process, only later.
+                await asyncio.sleep(0.005)
         ready()
+
+
+async def _api_is_served(
+    cluster: RunningCluster, driver: str, connect: Callable[[], Awaitable[object]]
+) -> bool:
+    """Whether the driver finds what it needs. The cluster does not wait for a driver that does not."""
+    from dray.driver.resource_api import NoResourceApi
+
+    try:
+        await connect()
+    except NoResourceApi as problem:
+        cluster.waiting[driver] = str(problem)
+        return False
+    return True
 
 
 _DRIVER_RULES: tuple[PolicyRule, ...] = (

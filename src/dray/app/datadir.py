@@ -21,6 +21,8 @@ from dray.app.options import OptionError
 from dray.app.pki import write_private
 
 _POLL_SECONDS: Final = 0.05
+#: Where the keys and the objects of the cluster are.
+_SECRET: Final = ("pki", "store.db")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class ClusterState:
     release: str
     started: float
     devices: list[str] = field(default_factory=list)  # a line for each node and driver, once they are there
+    commands: list[str] = field(default_factory=list)  # what to type next
     nodes: list[str] = field(default_factory=list)  # those of its nodes that have directories on this machine
 
 
@@ -51,16 +54,44 @@ def _state_path(data: Path) -> Path:
 
 
 def ensure_private(data: Path) -> None:
-    """Create a directory that only its owner can enter. An existing one must not be writable for other users: a user who
-    can put files or links into it controls the cluster."""
+    """Create a directory that only its owner can enter, or check one that is there."""
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    found = data.stat()
-    if found.st_mode & stat.S_IWOTH:
+    check_private(data)
+
+
+def check_private(data: Path) -> None:
+    """The directory and what is in it must be the user's own, for root too, without links, and nobody else may write
+    there: a user who can put files or links into it controls the cluster."""
+    _check_own(data, data.stat())
+    _check_not_shared(data)
+    with os.scandir(data) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                raise OptionError(
+                    f"{entry.path} is a link, which is not followed; put a file or directory there"
+                )
+            _check_own(Path(entry.path), entry.stat(follow_symlinks=False))
+            if entry.name in _SECRET:
+                _check_not_shared(Path(entry.path))
+
+
+def _check_own(path: Path, found: os.stat_result) -> None:
+    if found.st_uid != os.geteuid():
         raise OptionError(
-            f"{data} can be written by everybody; choose another directory, or: chmod o-w {data}"
+            f"{path} belongs to user {found.st_uid}, not to {os.geteuid()}; choose another directory, or become that user"
         )
-    if os.geteuid() not in (0, found.st_uid):
-        raise OptionError(f"{data} belongs to somebody else; choose another directory")
+
+
+def _check_not_shared(path: Path) -> None:
+    mode = path.stat().st_mode
+    if mode & stat.S_IWOTH:
+        raise OptionError(
+            f"{path} can be written by everybody; choose another directory, or: chmod o-w {path}"
+        )
+    if mode & stat.S_IWGRP:
+        raise OptionError(
+            f"{path} can be written by its group; choose another directory, or: chmod g-w {path}"
+        )
 
 
 @contextmanager
@@ -114,6 +145,7 @@ def stop(data: Path, *, seconds: float) -> bool:
     found = read_state(data)
     if found is None or not is_running(data):
         return True
+    check_private(data)  # whoever else can write the state file chooses the process that is ended
     os.kill(found.pid, signal.SIGTERM)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

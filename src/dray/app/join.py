@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from dray.api.errors import NotFound
+from dray.api.release import EffectiveVersion, Gates
 from dray.app import kubeconfig
-from dray.app.datadir import ensure_private
 from dray.app.nodeserver import node_ip
 from dray.app.pki import write_private
 from dray.client.client import Client
@@ -36,6 +36,7 @@ class JoinConfiguration:
     root: Path | None = None  # the kubelet's directory; None: below ``data``
     runtime: str = "process"
     address: str = ""
+    gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
 
     @property
     def kubeconfig(self) -> Path:
@@ -55,6 +56,7 @@ class JoinConfiguration:
             name=self.name,
             paths=paths,
             address=self.address or node_ip(self.server),
+            gates=self.gates,
             services={
                 "KUBERNETES_SERVICE_HOST": at.hostname or "",
                 "KUBERNETES_SERVICE_PORT": str(at.port or 443),
@@ -77,7 +79,6 @@ async def join_cluster(
         pem = await certificates.request(client, member.name, seconds=seconds, waiting=waiting)
     async with connect(replace(config, token="", certificate=pem)) as client:
         await _check_name_free(client, member.name)
-    ensure_private(member.data)
     member.keeper.keep(pem)
     kubeconfig.write_node(
         member.kubeconfig,

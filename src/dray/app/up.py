@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dray.api.release import EffectiveVersion, SettingError
 from dray.api.user import UserInfo
@@ -22,6 +22,7 @@ from dray.app.options import OptionError, ServerOptions
 from dray.app.process import shutdown_event, tune_gc
 from dray.app.quirks import Quirks
 from dray.app.server import RunningServer, run_server
+from dray.placement.config import Configuration
 from dray.server.inprocess import InProcessTransport
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ class UpOptions:
     drivers: tuple[str, ...] | None = None  # default: those that fit the release
     runtime: str = "process"
     withdraw_after: float = 30.0  # seconds until the slices of a driver that is gone are withdrawn
-    device_policy: str = "default"
-    device_preemption: bool = False
+    scheduler: Configuration = field(default_factory=Configuration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ class RunningCluster:
     ready: asyncio.Event = field(
         default_factory=asyncio.Event
     )  # the user has been told that the cluster is ready
+    #: Drivers that wait for an API which is switched off, and what they miss.
+    waiting: dict[str, str] = field(default_factory=dict)
 
     @property
     def data(self) -> Path:
@@ -100,13 +102,27 @@ def components(cluster: RunningCluster) -> Sequence[Component]:
     listed = [Component("scheduler", parts.scheduler), Component("controllers", parts.controllers)]
     if options.nodes:
         listed.append(Component("nodes", parts.nodes))
-        wanted = default_drivers(cluster.quirks) if options.drivers is None else options.drivers
-        drivers = [Component(f"driver {name}", _DRIVERS[name]) for name in wanted if name != "none"]
+        drivers = [Component(f"driver {name}", DRIVERS[name].run) for name in started_drivers(cluster)]
         listed += [*drivers[:1], *(driver.deferred() for driver in drivers[1:])]
     return listed
 
 
-_DRIVERS = {"gpu": parts.gpu_driver, "nic": parts.nic_driver, "cats": parts.cats_driver}
+class ShippedDriver(NamedTuple):
+    name: str  # as in slices and claims; written here too, as the import of a driver takes a while
+    run: Callable[[RunningCluster, Ready], Awaitable[None]]
+
+
+DRIVERS = {
+    "gpu": ShippedDriver("gpu.example.com", parts.gpu_driver),
+    "nic": ShippedDriver("nic.example.com", parts.nic_driver),
+    "cats": ShippedDriver("resource-driver.example.com", parts.cats_driver),
+}
+
+
+def started_drivers(cluster: RunningCluster) -> list[str]:
+    chosen = cluster.options.drivers
+    wanted = default_drivers(cluster.quirks) if chosen is None else chosen
+    return [name for name in wanted if name != "none"] if cluster.options.nodes else []
 
 
 def default_drivers(quirks: Quirks) -> list[str]:
@@ -120,8 +136,8 @@ def check_drivers(names: Sequence[str], emulate: str) -> None:
     except SettingError as e:
         raise OptionError(str(e)) from e
     for name in names:
-        if name != "none" and name not in _DRIVERS:
-            raise OptionError(f"--drivers {name}: there are {', '.join(_DRIVERS)} and none")
+        if name != "none" and name not in DRIVERS:
+            raise OptionError(f"--drivers {name}: there are {', '.join(DRIVERS)} and none")
         if name in ("gpu", "nic") and not Quirks.of(version).serves_device_classes:
             raise OptionError(f"--drivers {name}: there are no DeviceClasses in {version.emulation}")
 
@@ -142,7 +158,7 @@ async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio
     with datadir.locked(server_options.data):
         async with run_server(server_options) as server:
             cluster = RunningCluster(options, server)
-            datadir.write_state(server_options.data, _state(cluster))
+            datadir.write_state(server_options.data, cluster_state(cluster))
             try:
                 await _run_components(cluster, components(cluster), hooks, end)
             finally:
@@ -159,7 +175,7 @@ async def _run_components(
         started = group.create_task(_all(begun.values()))
         await asyncio.wait((ending, started), return_when=asyncio.FIRST_COMPLETED)
         if started.done():
-            datadir.write_state(cluster.data, _state(cluster))
+            datadir.write_state(cluster.data, cluster_state(cluster))
             hooks.ready(cluster)
             tune_gc()
             cluster.ready.set()
@@ -178,7 +194,8 @@ async def _supervised(component: Component, cluster: RunningCluster, ready: Read
     raise RuntimeError(f"{component.name} has ended unexpectedly")
 
 
-def _state(cluster: RunningCluster) -> datadir.ClusterState:
+def cluster_state(cluster: RunningCluster) -> datadir.ClusterState:
+    """What others are told about the cluster, and what ``dray up`` prints."""
     import os
 
     from dray.node.options import has_plugin_sockets
@@ -191,21 +208,44 @@ def _state(cluster: RunningCluster) -> datadir.ClusterState:
         store=options.store,
         release=options.emulate,
         started=time.time(),
-        devices=published_devices(cluster),
+        devices=driver_lines(cluster),
+        commands=_next_commands(cluster),
         nodes=cluster.node_names if has_plugin_sockets(cluster.options.runtime) else [],
     )
 
 
-def published_devices(cluster: RunningCluster) -> list[str]:
-    """What the drivers have published, node by node."""
+def driver_lines(cluster: RunningCluster) -> list[str]:
+    """What the drivers have published, node by node, and the drivers that have not published anything."""
     resource = cluster.server.api.resources.resource("resource.k8s.io", "resourceslices")
-    if resource is None:
-        return []
     found: dict[tuple[str, str], int] = {}
-    for document in resource.cache.documents.values():
+    for document in resource.cache.documents.values() if resource is not None else ():
         where, count = _devices_of(document.hub)
         found[where] = found.get(where, 0) + count
-    return [f"{node}: {count} devices of {driver}" for (node, driver), count in sorted(found.items())]
+    lines = [f"{node}: {count} devices of {driver}" for (node, driver), count in sorted(found.items())]
+    published = {driver for _, driver in found}
+    silent = [d for name in started_drivers(cluster) if (d := DRIVERS[name].name) not in published]
+    for driver in silent:
+        problem = cluster.waiting.get(driver)
+        lines.append(
+            f"{driver} waits for its API: {problem}" if problem else f"every node: the driver {driver}"
+        )
+    return lines
+
+
+def _next_commands(cluster: RunningCluster) -> list[str]:
+    """What to type on a new cluster: commands for what it serves and has."""
+    shown = "nodes"
+    for plural, beside in (("deviceclasses", "resourceslices"), ("resourceclasses", "resourceclaims")):
+        if cluster.server.api.resources.resource("resource.k8s.io", plural) is not None:
+            shown = f"nodes,{plural},{beside}"
+            break
+    commands = [f"kubectl get {shown}"]
+    if "gpu" in started_drivers(cluster) and DRIVERS["gpu"].name not in cluster.waiting:
+        commands += [
+            "dray demo       # a pod gets a device, scene by scene",
+            "dray devices    # which are free, and who has the others",
+        ]
+    return commands
 
 
 def _devices_of(stored: Mapping[str, object]) -> tuple[tuple[str, str], int]:

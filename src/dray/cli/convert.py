@@ -116,13 +116,12 @@ def _joined(texts: tuple[str, ...]) -> str:
 def _rules(path: Path | None) -> list[ParameterRule]:
     if path is None:
         return []
-    import yaml
-
+    from dray.api import yamldocs
     from dray.convert import RuleError, read_rules
 
     try:
-        return read_rules(yaml.safe_load(path.read_text()))
-    except (RuleError, yaml.YAMLError) as problem:
+        return read_rules(yamldocs.load(path.read_text()))
+    except (RuleError, yamldocs.InvalidYAML) as problem:
         raise click.ClickException(f"{path}: {problem}") from None
 
 

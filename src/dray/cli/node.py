@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.component import run_component
+from dray.cli.component import effective_version, gates_option, run_component
 from dray.cli.config_flags import kubeconfig_option
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dray.client.client import Client
     from dray.client.config import Config
     from dray.node.bootstrap.cluster_info import BootstrapTokenDiscovery
-    from dray.node.options import NodeOptions
     from dray.node.run import Options
 
 _runtime = click.option(
@@ -56,6 +55,7 @@ _withdraw = click.option(
 @click.option("--address", default="", help="Where API servers reach this node; default: found out.")
 @_port
 @_withdraw
+@gates_option
 @click.pass_context
 def node(
     context: click.Context,
@@ -67,6 +67,7 @@ def node(
     address: str,
     port: int | None,
     withdraw_after: float,
+    feature_gates: str,
 ) -> None:
     """Run pods on this machine: register drivers, prepare claims, hand devices to containers.
 
@@ -79,17 +80,27 @@ def node(
     if context.invoked_subcommand is not None:
         return
     from dray.app.nodeserver import node_ip
+    from dray.node.hostpaths import HostPaths
     from dray.node.options import NodeOptions
     from dray.node.run import Options, run
 
+    _, gates = effective_version("", feature_gates)
     own, root = name or platform.node().lower(), root.absolute()
     if simulated:
-        nodes = [NodeOptions.simulated(f"{own}-{i + 1}") for i in range(simulated)]
+        nodes = [NodeOptions.simulated(f"{own}-{i + 1}", gates=gates) for i in range(simulated)]
         options = Options(nodes=nodes, runtime="simulated")
     else:
         config = _config(kubeconfig)
         options = Options(
-            nodes=[_own_node(own, root, address or node_ip(config.server), withdraw_after)],
+            nodes=[
+                NodeOptions(
+                    name=own,
+                    paths=HostPaths.of_machine(root),
+                    address=address or node_ip(config.server),
+                    withdraw_after=withdraw_after,
+                    gates=gates,
+                )
+            ],
             runtime=runtime,
             runtime_dir=root / "dray-runtime",
         )
@@ -110,15 +121,6 @@ def _config(kubeconfig: Path | None) -> Config:
         return load(kubeconfig_path(kubeconfig))
     except ConfigError as problem:
         raise click.ClickException(str(problem)) from None
-
-
-def _own_node(name: str, root: Path, address: str, withdraw_after: float) -> NodeOptions:
-    from dray.node.hostpaths import HostPaths
-    from dray.node.options import NodeOptions
-
-    return NodeOptions(
-        name=name, paths=HostPaths.of_machine(root), address=address, withdraw_after=withdraw_after
-    )
 
 
 def _with_endpoint(options: Options, *, folder: Path, authority: bytes | None, port: int | None) -> Options:
@@ -204,6 +206,7 @@ def list_nodes(data: Path | None) -> None:
 @click.option(
     "--timeout", type=float, default=300.0, show_default=True, help="Seconds to wait for the certificate."
 )
+@gates_option
 def join(
     server: str,
     token: str,
@@ -217,6 +220,7 @@ def join(
     address: str,
     port: int | None,
     timeout: float,
+    feature_gates: str,
 ) -> None:
     """Make this machine a node of a cluster and run pods on it.
 
@@ -230,6 +234,7 @@ def join(
     """
     from dray.api.errors import StatusError
     from dray.app import join as joining_node
+    from dray.app.datadir import ensure_private
     from dray.app.options import OptionError
     from dray.client.config import ConfigError
     from dray.node.bootstrap.cluster_info import JoinError
@@ -241,8 +246,10 @@ def join(
         root=root.absolute() if root else None,
         runtime=runtime,
         address=address,
+        gates=effective_version("", feature_gates)[1],
     )
     try:
+        ensure_private(member.data)
         if not member.keeper.usable():
             _join(member, _introduction(member.server, token, pins, ca_file, trusting=trusting), timeout)
         options = _with_endpoint(

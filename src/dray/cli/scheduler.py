@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +12,7 @@ from dray.cli.config_flags import kubeconfig_option
 
 if TYPE_CHECKING:
     from dray.client.client import Client
+    from dray.placement.config import Configuration
 
 
 @click.command()
@@ -44,13 +45,10 @@ def scheduler(
     """
     from dataclasses import replace
 
-    from dray.placement.config import ConfigError, Configuration, parse
+    from dray.placement.config import Configuration
     from dray.scheduler import component
 
-    try:
-        configuration = parse(_yaml(config)) if config is not None else Configuration()
-    except ConfigError as problem:
-        raise click.ClickException(f"{config}: {problem}") from None
+    configuration = read_configuration(config) if config is not None else Configuration()
     if leader_elect is None:
         leader_elect = configuration.leader_election.enabled if config is not None else True
     election = replace(configuration.leader_election, enabled=leader_elect)
@@ -66,7 +64,12 @@ def scheduler(
     run_component(kubeconfig or where, run, metrics_listen=metrics_listen, metrics=options.metrics.text)
 
 
-def _yaml(path: Path) -> Any:
-    import yaml
+def read_configuration(path: Path) -> Configuration:
+    """A KubeSchedulerConfiguration."""
+    from dray.api import yamldocs
+    from dray.placement.config import ConfigError, parse
 
-    return yaml.safe_load(path.read_text())
+    try:
+        return parse(yamldocs.load(path.read_text()))
+    except (ConfigError, yamldocs.InvalidYAML) as problem:
+        raise click.ClickException(f"{path}: {problem}") from None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -17,8 +17,8 @@ from dray.app.options import OptionError, ServerOptions, default_data, split_lis
 from dray.cli.server import ServerFlags, server_flags, server_options
 
 if TYPE_CHECKING:
-    from dray.app.quirks import Quirks
     from dray.app.up import RunningCluster
+    from dray.placement.config import Configuration
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
@@ -34,6 +34,7 @@ class UpFlags(ServerFlags):
     withdraw_after: float
     device_policy: str
     device_preemption: bool
+    scheduler_config: Path | None
 
 
 @click.command()
@@ -73,6 +74,11 @@ class UpFlags(ServerFlags):
     "--device-preemption", is_flag=True, help="Let pods of higher priority take devices from others."
 )
 @click.option(
+    "--scheduler-config",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A KubeSchedulerConfiguration (v1) for the cluster's scheduler.",
+)
+@click.option(
     "--detach", is_flag=True, help="Return once the cluster is ready; it goes on in the background."
 )
 def up(detach: bool, **flags: Unpack[UpFlags]) -> None:
@@ -94,19 +100,13 @@ def up(detach: bool, **flags: Unpack[UpFlags]) -> None:
         drivers=None if flags["drivers"] is None else split_list(flags["drivers"]),
         runtime=flags["runtime"],
         withdraw_after=flags["withdraw_after"],
-        device_policy=flags["device_policy"],
-        device_preemption=flags["device_preemption"],
+        scheduler=_scheduler_configuration(flags),
     )
 
     def ready(cluster: RunningCluster) -> None:
-        from dray.app.up import published_devices
+        from dray.app.up import cluster_state
 
-        _print_next_steps(
-            cluster.server.url,
-            str(options.server.kubeconfig_path),
-            published_devices(cluster),
-            cluster.quirks,
-        )
+        _print_next_steps(cluster_state(cluster), flags["data"])
         notify_parent()
 
     try:
@@ -114,6 +114,21 @@ def up(detach: bool, **flags: Unpack[UpFlags]) -> None:
     except OptionError as e:
         notify_parent(str(e))
         raise click.ClickException(str(e)) from None
+
+
+def _scheduler_configuration(flags: UpFlags) -> Configuration:
+    from dray.cli.scheduler import read_configuration
+    from dray.placement.config import Configuration, LeaderElection, SchedulerProfile
+
+    policy, preemption, file = flags["device_policy"], flags["device_preemption"], flags["scheduler_config"]
+    if file is None:
+        return Configuration(profiles=(SchedulerProfile(device_policy=policy, device_preemption=preemption),))
+    if policy != "default" or preemption:
+        raise click.UsageError(
+            "--device-policy and --device-preemption are devicePolicy and devicePreemption in the "
+            "pluginConfig of DynamicResources: write them into the file of --scheduler-config"
+        )
+    return replace(read_configuration(file), leader_election=LeaderElection())  # it is the only one
 
 
 def _with_nodes(server: ServerOptions) -> ServerOptions:
@@ -129,34 +144,26 @@ def _detached(flags: UpFlags) -> None:
     data = (flags["data"] or default_data()).absolute()
     arguments = [a for a in sys.argv[1:] if a != "--detach"]
     try:
+        datadir.ensure_private(data)
         detach(arguments, log=data / "dray.log", seconds=_START_SECONDS)
-    except StartFailed as e:
+    except (StartFailed, OptionError) as e:
         raise click.ClickException(str(e)) from None
     found = datadir.read_state(data)
     if found is not None:
-        from dray.api.release import EffectiveVersion
-        from dray.app.quirks import Quirks
-
-        version = EffectiveVersion.parse(found.release)
-        _print_next_steps(found.url, found.kubeconfig, found.devices, Quirks.of(version))
+        _print_next_steps(found, flags["data"])
 
 
-def _print_next_steps(url: str, kubeconfig: str, devices: Sequence[str], quirks: Quirks) -> None:
-    click.echo(f"The cluster is ready on {url}")
-    for line in devices:
+def _print_next_steps(state: datadir.ClusterState, data: Path | None) -> None:
+    click.echo(f"The cluster is ready on {state.url}")
+    for line in state.devices:
         click.echo(f"  {line}")
     click.echo("Type next:")
     if (home := _bin_dir_off_path()) is not None:
         click.echo(f'  export PATH="{home}:$PATH"')
-    click.echo(f"  export KUBECONFIG={kubeconfig}")
-    kinds = (
-        "deviceclasses,resourceslices" if quirks.serves_device_classes else "resourceclasses,resourceclaims"
-    )
-    click.echo(f"  kubectl get nodes,{kinds}")
-    if devices and quirks.serves_device_classes:
-        click.echo("  dray demo       # a pod gets a device, scene by scene")
-        click.echo("  dray devices    # which are free, and who has the others")
-    click.echo("Stop it with: dray down")
+    click.echo(f"  export KUBECONFIG={shlex.quote(state.kubeconfig)}")
+    for command in state.commands:
+        click.echo(f"  {command}")
+    click.echo(f"Stop it with: dray down{f' --data {shlex.quote(str(data))}' if data else ''}")
     sys.stdout.flush()
 
 
@@ -173,9 +180,13 @@ def down(data: Path | None) -> None:
     """Stop the cluster. What it stored stays for the next time."""
     folder = (data or default_data()).absolute()
     if not datadir.is_running(folder):
-        click.echo("No cluster is running.")
+        click.echo(f"No cluster is running on {folder}.")
         return
-    if not datadir.stop(folder, seconds=_STOP_SECONDS):
+    try:
+        stopped = datadir.stop(folder, seconds=_STOP_SECONDS)
+    except OptionError as e:
+        raise click.ClickException(str(e)) from None
+    if not stopped:
         raise click.ClickException(f"the cluster did not end within {_STOP_SECONDS:g} s")
     click.echo("The cluster has stopped.")
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, cast
 
+from dray.api import yamldocs
 from dray.client.config import Config, ConfigError
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -177,11 +178,9 @@ def resolve(documents: Sequence[tuple[Path, Kubeconfig]], *, context: str = "") 
 
 
 def _parse(path: Path) -> Kubeconfig:
-    import yaml
-
     try:
-        document = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        document = yamldocs.load(path.read_text())
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     if not isinstance(document, dict):
         raise ConfigError(f"{path} is no kubeconfig")

@@ -8,6 +8,7 @@ from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dray.api import yamldocs
 from dray.convert.converter import convert
 from dray.convert.notes import Note
 from dray.convert.parameters import ParameterRule
@@ -78,6 +79,7 @@ def _load(text: str) -> Any:
     from ruamel.yaml.error import YAMLError
 
     try:
+        yamldocs.check(text)
         tree = _yaml(text).load(text)
     except (YAMLError, ValueError) as problem:
         raise InvalidManifest(str(problem)) from None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.api.groups.resource.validation.checks import is_driver_name
 from dray.client.client import Client
 from dray.client.informers import Informer
 from dray.driver import cdi, metadata, sockets
@@ -23,7 +24,7 @@ from dray.driver.health import Health, HealthService, Report
 from dray.driver.model import Claim, ClaimRef, Pool, Prepared
 from dray.driver.preparation import Preparer
 from dray.driver.publisher import SYNC_DELAY, Publisher
-from dray.driver.resource_api import NoResourceApi, ResourceApi
+from dray.driver.resource_api import NoResourceApi, ResourceApi, wait_for_api
 from dray.kubelet_api.services import DRA_SERVICES, HEALTH_V1ALPHA1, REGISTRATION
 
 if TYPE_CHECKING:
@@ -119,6 +120,10 @@ async def serving(
     client: Client, driver: Driver, *, options: Options, informer: Informer[ResourceSlice] | None = None
 ) -> AsyncIterator[Plugin]:
     """Runs a driver for the length of the block."""
+    if not is_driver_name(driver.name):  # directories and sockets are named after it
+        raise ValueError(
+            f"invalid driver name {driver.name!r}: it must be a DNS subdomain of at most 63 characters"
+        )
     registry = options.registry_dir or options.kubelet_dir / "plugins_registry"
     data = options.data_dir or options.kubelet_dir / "plugins" / driver.name
     for directory in (registry, data, options.cdi_dir):
@@ -200,13 +205,14 @@ async def run(client: Client, driver: Driver, *, options: Options) -> None:
 
 
 async def _connect(client: Client, driver: Driver) -> ResourceApi | None:
-    """The resource API; None where only the classic generation is served and the driver is content with that."""
+    """The resource API; None where only the classic generation is served and the driver is content with that.
+    Other drivers wait until the server has it."""
+    if not driver.classic:
+        return await wait_for_api(driver.name, lambda: ResourceApi.connect(client))
     try:
         return await ResourceApi.connect(client)
     except NoResourceApi:
-        if driver.classic:
-            return None
-        raise
+        return None
 
 
 async def _no_claims(namespace: str, name: str) -> ResourceClaim:

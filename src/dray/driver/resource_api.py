@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from dray.client.client import Client
 from dray.client.discovery import Discovery
@@ -15,12 +17,31 @@ if TYPE_CHECKING:
     from dray.api.types.resource import AllocatedDeviceStatus, Device, ResourceClaim, ResourceSlice
     from dray.api.types.resource_v1beta1 import Device as DeviceV1beta1
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Seconds between two looks for an API that is not served yet.
+_LOOK_SECONDS: Final = 5.0
 #: Versions with structured parameters, the preferred one first.
 VERSIONS = ("v1", "v1beta2", "v1beta1")
 
 
 class NoResourceApi(Exception):
     """The server does not serve what a driver needs."""
+
+
+async def wait_for_api(driver: str, connect: Callable[[], Awaitable[T]]) -> T:
+    """What ``connect`` returns once the server serves what the driver needs; the log says that the driver waits."""
+    said = False
+    while True:
+        try:
+            return await connect()
+        except NoResourceApi as problem:
+            if not said:
+                log.warning("%s waits for its API: %s", driver, problem)
+                said = True
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 class ResourceApi:
@@ -37,7 +58,8 @@ class ResourceApi:
         served = await Discovery(client).first_served(RESOURCE_SLICES, VERSIONS)
         if served is None:
             raise NoResourceApi(
-                f"the server has {RESOURCE_SLICES} in none of the versions {', '.join(VERSIONS)}"
+                f"the server has {RESOURCE_SLICES} in none of the versions {', '.join(VERSIONS)}; "
+                "DynamicResourceAllocation or these versions are switched off"
             )
         return cls(client, served.version)
 

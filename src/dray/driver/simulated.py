@@ -13,7 +13,7 @@ from dray.client.discovery import Discovery
 from dray.client.resources import CLASSIC_RESOURCE_SLICES
 from dray.driver.base import Driver
 from dray.driver.publisher import Publisher
-from dray.driver.resource_api import ResourceApi
+from dray.driver.resource_api import ResourceApi, wait_for_api
 
 if TYPE_CHECKING:
     from dray.api.types.resource_v1alpha2 import ResourceSlice as ClassicSlice
@@ -24,7 +24,7 @@ async def publish(client: Client, driver: Driver, *, nodes: Sequence[str]) -> No
 
     One watch serves all of them. Claims need no preparing there: simulated nodes take every driver for granted.
     """
-    api = await ResourceApi.connect(client)
+    api = await wait_for_api(driver.name, lambda: ResourceApi.connect(client))
     informer = api.slice_informer(driver.name, "")
     async with asyncio.TaskGroup() as group:
         group.create_task(informer.run(), name=f"slices of {driver.name}")

@@ -230,6 +230,8 @@ class Capabilities:
     mounts_host_files: bool = True
     #: Programs run in containers, so that there is something to probe and to tell about in events.
     runs_programs: bool = True
+    #: Containers have the files of their image; otherwise those of the host, and an image is but a name.
+    uses_images: bool = True
 
 
 class Runtime(Protocol):

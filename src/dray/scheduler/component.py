@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,15 +11,18 @@ from typing import Any
 from dray.api.release import EffectiveVersion, Gates
 from dray.client import holder_identity
 from dray.client.client import Client
-from dray.client.conversion import v1_client
+from dray.client.conversion import VERSIONS, v1_client
+from dray.client.discovery import Discovery
 from dray.client.informers import Informers
 from dray.client.leaderelection import LeaderElector
-from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, Resource
+from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, RESOURCE_CLAIMS, Resource
 from dray.placement.config import Configuration
 from dray.scheduler.events.recorders import Recorders
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.quirks import SchedulerQuirks
 from dray.scheduler.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,8 +57,12 @@ async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], 
 
 
 async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler], None] | None) -> None:
-    if SchedulerQuirks.of(options.version, options.gates).serves_devices:
+    quirks = SchedulerQuirks.of(options.version, options.gates)
+    served = await Discovery(client).first_served(RESOURCE_CLAIMS, VERSIONS)
+    if quirks.serves_devices:
         client = await v1_client(client)
+        if quirks.serves_claims and served is None:
+            log.warning("the server has no %s: pods that use them stay pending", RESOURCE_CLAIMS)
     recorder = Recorders(client, [profile.name for profile in options.configuration.profiles])
     informers = Informers(client)
     scheduler = Scheduler(
@@ -68,6 +76,7 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
         backoff=(options.configuration.initial_backoff, options.configuration.max_backoff),
         metrics=options.metrics,
         classic=await _classic(client) if options.version.serves_classic else (),
+        serves_devices=served is not None,
     )
     async with informers, asyncio.TaskGroup() as tasks:
         tasks.create_task(recorder.run(), name="scheduler-events")
@@ -79,8 +88,6 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
 
 async def _classic(client: Client) -> Collection[Resource[Any]]:
     """The resources of the classic generation that the server has, in the newest version in which it has them."""
-    from dray.client.discovery import Discovery
-
     discovery = Discovery(client)
     for claims in (CLASSIC_RESOURCE_CLAIMS, CLASSIC_RESOURCE_CLAIMS.at("v1alpha1")):
         if found := await discovery.resources(claims.api_version):

@@ -60,6 +60,7 @@ class Scheduler:
         gates: Gates,
         version: EffectiveVersion,
         classic: Collection[Resource[Any]] = (),
+        serves_devices: bool = True,
         nominates_before_every_bind: bool = True,
         backoff: tuple[float, float] = (INITIAL_BACKOFF, MAX_BACKOFF),
         metrics: Metrics | None = None,
@@ -112,7 +113,7 @@ class Scheduler:
             claims_changed=self._writers.waiter.claims_changed,
         ).start(
             informers,
-            devices=quirks.serves_claims and quirks.serves_devices,
+            devices=quirks.serves_claims and quirks.serves_devices and serves_devices,
             taint_rules=quirks.watches_taint_rules,
         )
 

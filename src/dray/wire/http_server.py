@@ -51,6 +51,10 @@ class HTTPServer(Generic[R]):
         self.refuse = refuse
         self.connections: set[ServerConnection] = set()
         self.draining = False
+        self._held = 0
+        self._holding: dict[
+            ServerConnection, None
+        ] = {}  # connections with unfinished requests, the oldest first
         self._empty = asyncio.Event()  # set while draining, once the last connection is gone
         self._date = (0, b"")
         self._servers: list[asyncio.Server] = []
@@ -111,6 +115,16 @@ class HTTPServer(Generic[R]):
         self.connections.discard(connection)
         if self.draining and not self.connections:
             self._empty.set()
+
+    def hold(self, connection: ServerConnection, held: int, change: int) -> None:
+        """Count what connections keep of unfinished requests. Beyond the limit those that take longest are refused."""
+        self._held += change
+        if not held:
+            self._holding.pop(connection, None)
+            return
+        self._holding[connection] = None
+        while self._held > self.limits.held_bytes:
+            next(iter(self._holding)).shed()
 
     async def drain(self, seconds: float) -> None:
         """Stop listening, let running requests finish, end streams, then close what is left."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.support.paths import DRAY
@@ -30,7 +31,7 @@ def test_a_cluster_is_started_looked_at_and_stopped(tmp_path: Path):
     finally:
         down = dray("down", *data)
     assert (down.returncode, down.stdout) == (0, "The cluster has stopped.\n")
-    assert dray("down", *data).stdout == "No cluster is running.\n"
+    assert dray("down", *data).stdout == f"No cluster is running on {tmp_path}.\n"
 
 
 def test_the_directories_of_nodes_are_shown_and_drivers_run_there(tmp_path: Path):
@@ -65,3 +66,32 @@ def test_a_bad_option_is_explained(tmp_path: Path):
             done = dray("up", *data, "--nodes", "0", "--listen", "127.0.0.1", *arguments, *detached)
             assert done.returncode == 1 and words in done.stderr, (arguments, done.stderr)
             assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("emulate", "switched_off", "driver"),
+    [
+        ("", ("--feature-gates", "DynamicResourceAllocation=false"), "gpu.example.com"),
+        ("1.26", ("--feature-gates", "DynamicResourceAllocation=false"), "resource-driver.example.com"),
+        ("1.34", ("--feature-gates", "DynamicResourceAllocation=false"), "gpu.example.com"),
+        ("1.27", ("--runtime-config", "resource.k8s.io/v1alpha2=false"), "resource-driver.example.com"),
+        ("1.32", ("--runtime-config", "resource.k8s.io/v1beta1=false"), "gpu.example.com"),
+    ],
+)
+def test_a_cluster_comes_up_without_the_api_of_its_drivers_and_says_that_they_wait(
+    tmp_path: Path, emulate: str, switched_off: tuple[str, str], driver: str
+):
+    data = ("--data", str(tmp_path))
+    up = dray(
+        "up", *data, "--nodes", "1", "--listen", "127.0.0.1", "--store", "memory", "--emulate", emulate,
+        *switched_off, "--detach",
+    )  # fmt: skip
+    try:
+        assert up.returncode == 0, up.stderr
+        assert f"{driver} waits for its API" in up.stdout
+        assert "kubectl get nodes" in up.stdout and "dray demo" not in up.stdout
+        assert f"Stop it with: dray down --data {tmp_path}" in up.stdout
+        assert f"{driver} waits for its API" in (tmp_path / "dray.log").read_text()
+        assert dray("status", *data).returncode == 0
+    finally:
+        dray("down", *data)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from dray.api.release import EffectiveVersion
 from dray.client.resources import DEVICE_CLASSES, EVENTS, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS
 from dray.placement.config import Configuration, SchedulerProfile
 from tests.support.controlplane import ControlPlane, control_plane, scheduler
@@ -286,3 +287,22 @@ async def test_no_device_is_given_twice_and_none_is_left_over(tmp_path: Path) ->
             await s.bound_node(name)
         in_use = await s.devices_in_use()
         assert len(in_use) == len(set(in_use))
+
+
+async def test_a_scheduler_without_the_gate_binds_pods_with_claims_and_leaves_the_claims_alone(
+    tmp_path: Path,
+) -> None:
+    """The claim need not even exist: the kubelet is the one that holds such pods back."""
+    off = EffectiveVersion().gates({"DynamicResourceAllocation": False})
+    async with (
+        control_plane("resourceclaim-controller", data=tmp_path) as s,
+        scheduler(s, gates=off),
+    ):
+        await s.ready_node("a", devices=1)
+        await s.device_class()
+        await s.claim("c")
+        await s.pod("p", claims={"one": named("c")})
+        await s.pod("q", claims={"one": named("missing")})
+        assert await s.bound_node("p") == "a"
+        assert await s.bound_node("q") == "a"
+        assert "allocation" not in ((await s.get(RESOURCE_CLAIMS, "c")).get("status") or {})

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dray.server.storage.codec import encode
+from tests.support.looplag import LoopLag
 from tests.support.tls_server import Reached, reached
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -42,6 +43,42 @@ async def test_a_broken_body_is_refused(tmp_path: Path, body: bytes, type: str, 
         assert (found, status["kind"]) == (code, "Status"), status
         assert words in status["message"]
         assert await alive(it)
+
+
+BOMBS = {
+    "lists": b"a: " + b"[" * 30_000,
+    "mappings": b"{a: " * 30_000,
+    "merges": b"a0: &a0 {x: 1}\n"
+    + b"".join(b"a%d: &a%d {<<: [*a%d,*a%d]}\n" % (n, n, n - 1, n - 1) for n in range(1, 60)),
+    "aliased text": b"a: &a " + b"x" * (1 << 20) + b"\nb: [" + b"*a," * 1000 + b"]",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+async def test_a_bomb_of_yaml_is_refused_while_the_loop_runs_on(tmp_path: Path, name: str):
+    async with reached(tmp_path) as it, LoopLag() as lag:
+        for path in ("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", MAPS):
+            headers = {"Content-Type": "application/yaml"}
+            assert (await it.call("POST", path, data=BOMBS[name], headers=headers))[0] == 400
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        code, status = await it.call("PATCH", f"{MAPS}/a?fieldManager=x", data=BOMBS[name], headers=headers)
+        assert (code, status["message"].partition(":")[0]) == (400, "error decoding YAML")
+        assert await alive(it)
+    assert lag.longest < 0.1
+
+
+async def test_a_large_document_of_yaml_is_converted_beside_the_loop(tmp_path: Path):
+    rest = b"".join(b"- {a: 1, b: [x, y, 'z']}\n" for _ in range(25_000))
+    async with reached(tmp_path) as it, LoopLag() as lag:
+        body = b"metadata: {name: a, name: b}\ndata: {k: v}\nignored:\n" + rest
+        code, found = await it.call("POST", MAPS, data=body, headers={"Content-Type": "application/yaml"})
+        assert (code, found["metadata"]["name"]) == (201, "b")
+        code, status = await it.call(
+            "POST", f"{MAPS}?fieldValidation=Strict", data=body, headers={"Content-Type": "application/yaml"}
+        )
+        assert code == 400
+        assert 'line 1: key "name" already set in map' in status["message"]
+    assert lag.longest < 0.5  # what is left is the reading of the JSON
 
 
 async def test_a_huge_body_is_refused(tmp_path: Path):
@@ -126,3 +163,18 @@ async def test_many_watchers_that_never_read_cost_little_and_hold_nobody_up(tmp_
         for writer in writers:
             writer.transport.abort()
         assert await alive(it)
+
+
+async def test_metrics_have_labels_only_for_what_is_served(tmp_path: Path):
+    long = "x" * 5000
+    async with reached(tmp_path) as it:
+        for i in range(20):
+            for path in (f"/apis/{long}{i}/v1/things/a/{long}", f"/api/v1/pods/a/{long}{i}", f"/{long}{i}"):
+                await it.call("GET", path, headers={"Authorization": "Bearer nobody"})
+                assert (await it.call("GET", path))[0] == 404
+            await it.call("DELETE", f"{MAPS}/a?dryRun={long}{i}")
+        await it.call("GET", MAPS)
+        text = (await it.call("GET", "/metrics"))[1].decode()
+        assert "xxx" not in text
+        assert 'resource="configmaps",scope="namespace",subresource="",verb="LIST",version="v1"' in text
+        assert 'dry_run="invalid"' in text

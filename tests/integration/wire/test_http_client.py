@@ -46,6 +46,8 @@ async def saying(data: bytes) -> tuple[asyncio.Server, int]:
 
 
 async def echo(request: Request) -> Reply:
+    if request.receive is not None:
+        await request.receive()
     assert isinstance(request.body, bytes)
     return Reply(200, (("X-Method", request.method), ("X-Twice", "a"), ("X-Twice", "b")), request.body)
 

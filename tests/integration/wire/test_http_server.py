@@ -18,6 +18,8 @@ LIMITS = Limits(body_bytes=1000, header_bytes=2000)
 
 
 async def echo(request: Request) -> Reply:
+    if request.receive is not None:
+        await request.receive()
     assert isinstance(request.body, bytes)
     text = f"{request.method} {request.path} {request.query.raw} ".encode() + request.body
     return Reply(200, (("Content-Type", "text/plain"),), text)

@@ -31,9 +31,54 @@ def test_a_directory_that_others_can_write_to_is_not_used(tmp_path: Path, monkey
     open_to_all.chmod(0o777)
     with pytest.raises(OptionError, match="can be written by everybody"), datadir.locked(open_to_all):
         pass
-    monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.raises(OptionError, match="belongs to somebody else"), datadir.locked(tmp_path):
+    open_to_all.chmod(0o770)
+    with (
+        pytest.raises(OptionError, match=r"can be written by its group.* chmod g-w"),
+        datadir.locked(open_to_all),
+    ):
         pass
+    open_to_all.chmod(0o700)
+    (open_to_all / "pki").mkdir()
+    (open_to_all / "pki").chmod(0o770)
+    with pytest.raises(OptionError, match="pki can be written by its group"), datadir.locked(open_to_all):
+        pass
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(OptionError, match="belongs to user"), datadir.locked(tmp_path):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize("name", ["", "pki", "store.db"])
+def test_root_does_not_use_what_belongs_to_another_user(tmp_path: Path, name: str):
+    data = tmp_path / "data"
+    (data / "pki").mkdir(parents=True, mode=0o700)
+    (data / "store.db").touch(0o600)
+    data.chmod(0o700)
+    os.chown(data / name, 12345, 12345)
+    with pytest.raises(OptionError, match="belongs to user 12345, not to 0"), datadir.locked(data):
+        pass
+
+
+@pytest.mark.parametrize("name", ["pki", "store.db", "dray.log", "runtime"])
+def test_links_in_a_data_directory_are_not_followed(tmp_path: Path, name: str):
+    data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    data.mkdir(mode=0o700)
+    elsewhere.mkdir()
+    (data / name).symlink_to(elsewhere)
+    with pytest.raises(OptionError, match=f"{name} is a link"), datadir.locked(data):
+        pass
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_cluster_is_not_ended_by_what_another_user_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    ended: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, signal: ended.append(pid))
+    with datadir.locked(tmp_path):
+        datadir.write_state(tmp_path, state())
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+        with pytest.raises(OptionError, match="belongs to user"):
+            datadir.stop(tmp_path, seconds=0)
+    assert ended == []
 
 
 def test_a_directory_is_made_for_its_owner_alone(tmp_path: Path):

@@ -7,7 +7,7 @@ import pytest
 from dray.api.release import EffectiveVersion
 from dray.app.options import OptionError
 from dray.app.quirks import Quirks
-from dray.app.up import check_drivers, default_drivers
+from dray.app.up import DRIVERS, check_drivers, default_drivers
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,13 @@ def test_the_drivers_fit_the_release(emulate: str, drivers: list[str]) -> None:
 def test_what_does_not_fit_is_refused(emulate: str, driver: str) -> None:
     with pytest.raises(OptionError):
         check_drivers([driver], emulate)
+
+
+def test_the_names_of_the_drivers_are_those_that_they_have_themselves() -> None:
+    from dray.drivers.cats import CatsDriver
+    from dray.drivers.gpu import GpuDriver
+
+    assert {short: one.name for short, one in DRIVERS.items()} == {
+        "gpu": GpuDriver.name,
+        "cats": CatsDriver.name,
+    }

@@ -27,6 +27,7 @@ from dray.client.resources import PODS, Resource, T
 from dray.client.workqueue import WorkQueue
 from dray.driver.classic.base import CannotAllocate, ClassicDriver, Pending
 from dray.driver.classic.versions import Served, served
+from dray.driver.resource_api import wait_for_api
 from dray.kubelet_api.failpoints import failpoint
 
 if TYPE_CHECKING:
@@ -80,9 +81,10 @@ async def run(
 async def _run(
     client: Client, driver: ClassicDriver, options: Options, ready: Callable[[], None] | None
 ) -> None:
+    classic_api = await wait_for_api(driver.name, lambda: served(client))
     recorder = EventRecorder(client, f"resource driver {driver.name}")
     informers = Informers(client)
-    controller = Controller(client, driver, informers, recorder, options, await served(client))
+    controller = Controller(client, driver, informers, recorder, options, classic_api)
     async with informers, asyncio.TaskGroup() as tasks:
         tasks.create_task(recorder.run())
         await informers.synced()

@@ -17,6 +17,7 @@ from dray.client.resources import (
     POD_SCHEDULINGS,
     Resource,
 )
+from dray.driver.resource_api import NoResourceApi
 
 if TYPE_CHECKING:
     from dray.api.types.resource_v1alpha1 import AllocationResult as FirstAllocationResult
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
         ResourceClaim,
         ResourceClass,
     )
-
-
-class NoClassicApi(Exception):
-    """The server does not serve what a classic driver needs."""
 
 
 class Served(NamedTuple):
@@ -75,4 +72,7 @@ async def served(client: Client) -> Served:
     for candidate in (NEWEST, FIRST):
         if await discovery.serves(candidate.contexts):
             return candidate
-    raise NoClassicApi("the server has PodSchedulingContexts in neither v1alpha2 nor v1alpha1")
+    raise NoResourceApi(
+        "the server has PodSchedulingContexts in neither v1alpha2 nor v1alpha1; "
+        "DynamicResourceAllocation or these versions are switched off"
+    )

@@ -26,6 +26,15 @@ if TYPE_CHECKING:
         ResourceClaimTemplate,
         ResourceSlice,
     )
+    from dray.api.types.resource_v1alpha2 import (
+        PodSchedulingContext,
+        ResourceClaimParameters,
+        ResourceClass,
+        ResourceClassParameters,
+    )
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
+    from dray.api.types.resource_v1alpha2 import ResourceClaimTemplate as ClassicTemplate
+    from dray.api.types.resource_v1alpha2 import ResourceSlice as ClassicSlice
     from dray.api.types.storage import StorageClass
 
     class SnapshotHeader(TypedDict, total=False):
@@ -56,11 +65,22 @@ KINDS: Final[Mapping[str, str]] = {
     "storage_classes": "StorageClass",
     "events": "Event",
 }
+#: The same for the kinds of the classic API.
+CLASSIC_KINDS: Final[Mapping[str, str]] = {
+    "classic_claims": "ResourceClaim",
+    "classic_templates": "ResourceClaimTemplate",
+    "classic_slices": "ResourceSlice",
+    "resource_classes": "ResourceClass",
+    "claim_parameters": "ResourceClaimParameters",
+    "class_parameters": "ResourceClassParameters",
+    "scheduling_contexts": "PodSchedulingContext",
+}
 FIELDS: Final[Mapping[str, str]] = {kind: name for name, kind in KINDS.items()}
-
-
-#: Claims and slices of these versions have another shape, and no devices can be allocated from them.
-_OTHER_GENERATIONS: Final = frozenset({"resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2"})
+_CLASSIC_FIELDS: Final[Mapping[str, str]] = {
+    **{kind: name for name, kind in CLASSIC_KINDS.items()},
+    "PodScheduling": "scheduling_contexts",  # 1.26's name
+}
+_CLASSIC_VERSIONS: Final = frozenset({"resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2"})
 
 
 class SnapshotError(Exception):
@@ -69,7 +89,7 @@ class SnapshotError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """The objects of a cluster, in the newest shape whatever version they were read in."""
+    """The objects of a cluster, in the newest shape of their generation whatever version they were read in."""
 
     namespaces: tuple[Namespace, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -83,6 +103,13 @@ class Snapshot:
     volumes: tuple[PersistentVolume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
     events: tuple[Event, ...] = ()  # warnings about pods and claims
+    classic_claims: tuple[ClassicClaim, ...] = ()
+    classic_templates: tuple[ClassicTemplate, ...] = ()
+    classic_slices: tuple[ClassicSlice, ...] = ()
+    resource_classes: tuple[ResourceClass, ...] = ()
+    claim_parameters: tuple[ResourceClaimParameters, ...] = ()
+    class_parameters: tuple[ResourceClassParameters, ...] = ()
+    scheduling_contexts: tuple[PodSchedulingContext, ...] = ()
     unread: tuple[str, ...] = ()  # kinds that the user may not read: nothing can be said about them
     release: str = ""  # of the cluster, such as 1.36; empty: the newest
     gates: frozenset[str] | None = None  # those that are on; None: not known, the release's defaults
@@ -91,8 +118,9 @@ class Snapshot:
         """The same cluster once these objects are applied: they replace what has their name."""
         added: dict[str, dict[ObjectKey, Object]] = {}
         for obj in objects:
-            name = FIELDS.get(obj.get("kind", ""))
-            if name is not None and obj.get("apiVersion") not in _OTHER_GENERATIONS:
+            fields = _CLASSIC_FIELDS if obj.get("apiVersion") in _CLASSIC_VERSIONS else FIELDS
+            name = fields.get(obj.get("kind", ""))
+            if name is not None:
                 added.setdefault(name, {})[object_key(obj)] = obj
         changes: dict[str, Any] = {
             name: (*(one for one in getattr(self, name) if object_key(one) not in new), *new.values())
@@ -106,7 +134,9 @@ class Snapshot:
             header["gates"] = sorted(self.gates)
         if self.unread:
             header["unread"] = self.unread
-        return msgspec.json.encode({**header, **{name: getattr(self, name) for name in KINDS}})
+        return msgspec.json.encode(
+            {**header, **{name: getattr(self, name) for name in (*KINDS, *CLASSIC_KINDS)}}
+        )
 
 
 def save(snapshot: Snapshot, path: Path) -> None:
@@ -168,5 +198,5 @@ def _parsed(data: bytes, name: str) -> Snapshot | None:
         release=header.get("release") or "",
         gates=None if gates is None else frozenset(gates),
         unread=tuple(header.get("unread") or ()),
-        **{name: tuple(content.get(name) or ()) for name in KINDS},
+        **{name: tuple(content.get(name) or ()) for name in (*KINDS, *CLASSIC_KINDS)},
     )

@@ -53,7 +53,7 @@ class ProcessRuntime:
 
     name = "process"
     version = "1"
-    capabilities = Capabilities(resolves_cdi=False)
+    capabilities = Capabilities(resolves_cdi=False, uses_images=False)
 
     def __init__(
         self, directory: Path, *, orphan_grace: float = ORPHAN_GRACE, modes: Sequence[str] = ("root", "user")

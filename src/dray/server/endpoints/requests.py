@@ -38,6 +38,8 @@ class Request(messages.Request, eq=False):
 
     body: bytes | Object = b""
     user: UserInfo | None = None  # set beforehand by in-process callers, else by authentication
+    authenticated: bool = False  # by its credentials; not so a caller in this process
+    yaml_problems: list[str] | None = None  # of a body that was YAML and is JSON now
     warnings: list[str] = msgspec.field(default_factory=list)
     info: RequestInfo | None = None  # what the pipeline found the request to be about
     audit_context: AuditContext | None = None  # where the request is audited

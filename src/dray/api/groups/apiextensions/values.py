@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from dray.api.groups.apiextensions import formats
@@ -19,6 +18,7 @@ from dray.api.groups.apiextensions.pruning import (
     additional,
     items,
 )
+from dray.api.shortcache import cache_short
 from dray.api.validation import field
 from dray.api.validation.field import ErrorType, FieldError
 
@@ -193,7 +193,7 @@ def _check_string(text: str, schema: Schema, path: str) -> Sequence[FieldError]:
     return ()
 
 
-@lru_cache(maxsize=1024)
+@cache_short(1024)
 def compiled(pattern: str) -> Any:
     """A pattern in RE2's syntax, which takes linear time whatever a schema's author asks for. Raises ValueError."""
     import re2
