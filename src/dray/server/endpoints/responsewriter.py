@@ -314,7 +314,10 @@ def to_yaml(obj: Object) -> bytes:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: bytes = yaml.dump(
-        obj, Dumper=dumper, default_flow_style=False, allow_unicode=True, encoding="utf-8"
-    )
+    try:
+        text: bytes = yaml.dump(
+            obj, Dumper=dumper, default_flow_style=False, allow_unicode=True, encoding="utf-8"
+        )
+    except RecursionError:
+        return encode(obj) + b"\n"  # JSON is YAML too, and its writer goes deeper
     return text
