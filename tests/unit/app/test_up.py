@@ -35,7 +35,7 @@ def test_what_does_not_fit_is_refused(emulate: str, driver: str) -> None:
 def test_the_names_of_the_drivers_are_those_that_they_have_themselves() -> None:
     from dray.drivers.cats import CatsDriver
     from dray.drivers.gpu import GpuDriver
-from dray.drivers.nic import NicDriver
+    from dray.drivers.nic import NicDriver
 
     assert {short: one.name for short, one in DRIVERS.items()} == {
         "gpu": GpuDriver.name,
