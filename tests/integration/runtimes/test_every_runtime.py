@@ -679,17 +679,13 @@ def test_capabilities_are_dropped_and_added_as_the_container_says(
 ) -> None:
     async def play(runtime: Runtime) -> None:
         sandbox = await runtime.run_sandbox(pod(tmp_path))
-        config = shell(tmp_path, "grep -E 'Cap(Prm|Eff|Bnd)' /proc/self/status; sleep 1000", **security)
-        created = await start(runtime, tmp_path, config)
-        seen = await runtime.exec_sync(
-            created.id, ["grep", "-E", "Cap(Prm|Eff|Bnd)", "/proc/self/status"], timeout=10
-        )
-        ended = await run_to_end(
-            runtime,
-            sandbox.id,
-            replace(config, command=("grep", "-E", "Cap(Prm|Eff|Bnd)", "/proc/self/status")),
-        )
-        for text in (seen.stdout, await log_of(ended)):
-            assert {int(line.split()[1], 16) for line in text.decode().splitlines()} == {kept}
+        show = ("cat", "/proc/self/status")
+        created = await start(runtime, tmp_path, container(tmp_path, "sleep", "1000", **security))
+        told = [(await runtime.exec_sync(created.id, show, timeout=10)).stdout]
+        status = container(tmp_path, *show, log_path=tmp_path / "logs" / "status.log", **security)
+        told.append(await log_of(await run_to_end(runtime, sandbox.id, status)))
+        for text in told:
+            lines = dict(line.split(":\t", 1) for line in text.decode().splitlines() if "Cap" in line)
+            assert {int(lines[name], 16) for name in ("CapPrm", "CapEff", "CapBnd")} == {kept}
 
     scene(kind, tmp_path, play)
