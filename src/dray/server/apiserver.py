@@ -139,10 +139,8 @@ class APIServer:
             info = request.info = request_info(request.method, request.path, request.query)
         user = caller = request.user
         if user is None:
-            user = caller = self.authenticator.authenticate(request)
-            if (wanted := wanted_user(request.headers)) is not None:
-                user = self.impersonation.impersonate(wanted, authorizer_attributes(user, info, request))
-            request.user = user
+            user, caller = self._identify(request, info)
+            request.user, request.authenticated = user, True
         attributes = authorizer_attributes(user, info, request)
         if request.audit_context is not None:
             request.audit_context.identified(attributes, caller=caller or user)
@@ -151,6 +149,8 @@ class APIServer:
             request.audit_context.decided(verdict)
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
+        if request.receive is not None:
+            await request.receive()
         if not info.resource:
             return await self._handle_path(request, info)
         resource, codec, handler = self._route(info)
@@ -162,6 +162,23 @@ class APIServer:
             return await handler(Call(self, request, info, resource, codec, user, media))
         except StoreError as e:
             raise ServiceUnavailable(f"storage is not available: {e}") from e
+
+    def _identify(self, request: Request, info: RequestInfo) -> tuple[UserInfo, UserInfo]:
+        """The user that a request acts as, and the caller, who differs if that user is impersonated."""
+        caller = self.authenticator.authenticate(request)
+        if (wanted := wanted_user(request.headers)) is None:
+            return caller, caller
+        return self.impersonation.impersonate(wanted, authorizer_attributes(caller, info, request)), caller
+
+    def still_allows(self, request: Request) -> bool:
+        """Whether a request that was let in would be let in now, as the same user."""
+        assert request.info is not None
+        try:
+            user, _ = self._identify(request, request.info)
+        except StatusError:
+            return False
+        attributes = authorizer_attributes(user, request.info, request)
+        return user == request.user and self.authorizer.authorize(attributes).allowed
 
     def authorize_create(self, call: Call) -> None:
         """An update or an apply that would create its object needs the right to create as well."""
