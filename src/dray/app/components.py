@@ -153,7 +153,7 @@ async def gpu_driver(cluster: RunningCluster, ready: Ready) -> None:
 async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     """The example cats: on every node, and in the control plane for classic claims.
 
-    Where the GPU driver runs by default too, their devices are hidden until a DeviceClass names the driver.
+    Where the GPU driver runs by default too, their devices are only announced until a DeviceClass names the driver.
     """
     from dray.client.client import Client
     from dray.driver import classic, simulated
@@ -164,7 +164,8 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
 
     client, quirks = Client(cluster.transport(CATS)), cluster.quirks
     await cluster.registered.wait()
-    await install(Client(cluster.transport("system:dray:setup", "system:masters")), user=CATS)
+    setup = Client(cluster.transport("system:dray:setup", "system:masters"))
+    await install(setup, user=CATS)
     gpus_by_default = cluster.options.drivers is None and quirks.serves_device_classes
     hidden = gpus_by_default and not await deviceclass.class_exists(client)
     drivers = [CatsDriver(hidden=hidden) for _ in cluster.node_names]
@@ -185,7 +186,8 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
             )
         ready()
         if hidden:
-            await deviceclass.wait_for_class(client)
+            async with deviceclass.announced(setup, drivers[0].devices(cluster.node_names[0])):
+                await deviceclass.wait_for_class(client)
             for driver in drivers:
                 driver.show()
         if simulates and quirks.serves_device_classes:
