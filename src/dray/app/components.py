@@ -150,6 +150,26 @@ async def gpu_driver(cluster: RunningCluster, ready: Ready) -> None:
     await _run_driver(cluster, ready, lambda: GpuDriver(GpuOptions(count=cluster.options.devices)))
 
 
+async def nic_driver(cluster: RunningCluster, ready: Ready) -> None:
+    """The example network cards: the fabric's controller, the part on every node, and their DeviceClass."""
+    from dray.client.client import Client
+    from dray.driver.resource_api import ResourceApi
+    from dray.drivers.nic import DRIVER, Fabric, NicDriver, run_controller
+    from dray.node.options import has_plugin_sockets
+
+    await _install_driver(cluster, DRIVER)
+    await cluster.registered.wait()
+    client = Client(cluster.transport(DRIVERS))
+    async with asyncio.TaskGroup() as group:
+        if await _api_is_served(cluster, DRIVER, lambda: ResourceApi.connect(client)):
+            group.create_task(run_controller(client, fabric=Fabric()), name="the fabric's controller")
+            if has_plugin_sockets(cluster.options.runtime):
+                for name in cluster.node_names:
+                    await _start_on_node(group, client, NicDriver(), cluster, name)
+        ready()
+        await asyncio.Event().wait()
+
+
 async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     """The example cats: on every node, and in the control plane for classic claims.
 
@@ -165,7 +185,7 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     client, quirks = Client(cluster.transport(CATS)), cluster.quirks
     await cluster.registered.wait()
     setup = Client(cluster.transport("system:dray:setup", "system:masters"))
-    await install(setup, user=CATS)
+    await install(setup, user=CATS, with_parameters=quirks.serves_resource_classes)
     gpus_by_default = cluster.options.drivers is None and quirks.serves_device_classes
     hidden = gpus_by_default and not await deviceclass.class_exists(client)
     drivers = [CatsDriver(hidden=hidden) for _ in cluster.node_names]
@@ -188,8 +208,8 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
         if hidden:
             async with deviceclass.announced(setup, drivers[0].devices(cluster.node_names[0])):
                 await deviceclass.wait_for_class(client)
-            for driver in drivers:
-                driver.show()
+                for driver in drivers:
+                    driver.show()
         if simulates and quirks.serves_device_classes:
             await simulated.publish(client, drivers[0], nodes=cluster.node_names)
         await asyncio.Event().wait()

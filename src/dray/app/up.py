@@ -114,6 +114,7 @@ class ShippedDriver(NamedTuple):
 
 DRIVERS = {
     "gpu": ShippedDriver("gpu.example.com", parts.gpu_driver),
+    "nic": ShippedDriver("nic.example.com", parts.nic_driver),
     "cats": ShippedDriver("resource-driver.example.com", parts.cats_driver),
 }
 
@@ -125,9 +126,8 @@ def started_drivers(cluster: RunningCluster) -> list[str]:
 
 
 def default_drivers(quirks: Quirks) -> list[str]:
-    """Those that fit the release; ``dray up`` is ready when the first of them is."""
-    fitting = {"gpu": quirks.serves_device_classes, "cats": quirks.serves_resource_classes}
-    return [name for name, fits in fitting.items() if fits]
+    """The cats come with every release, the GPUs where there are DeviceClasses. ``dray up`` is ready when the first is."""
+    return ["gpu", "cats"] if quirks.serves_device_classes else ["cats"]
 
 
 def check_drivers(names: Sequence[str], emulate: str) -> None:
@@ -138,7 +138,7 @@ def check_drivers(names: Sequence[str], emulate: str) -> None:
     for name in names:
         if name != "none" and name not in DRIVERS:
             raise OptionError(f"--drivers {name}: there are {', '.join(DRIVERS)} and none")
-        if name == "gpu" and not Quirks.of(version).serves_device_classes:
+        if name in ("gpu", "nic") and not Quirks.of(version).serves_device_classes:
             raise OptionError(f"--drivers {name}: there are no DeviceClasses in {version.emulation}")
 
 

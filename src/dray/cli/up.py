@@ -44,7 +44,10 @@ class UpFlags(ServerFlags):
 )
 @click.option("--devices", type=click.IntRange(min=0), default=8, show_default=True, help="Devices a node.")
 @click.option(
-    "--drivers", default=None, metavar="A,B|none", help="gpu, cats or none; default: what fits the release."
+    "--drivers",
+    default=None,
+    metavar="A,B|none",
+    help="gpu, nic, cats or none; default: what fits the release.",
 )
 @click.option(
     "--runtime",
