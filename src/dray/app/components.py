@@ -100,6 +100,7 @@ async def nodes(cluster: RunningCluster, ready: Ready) -> None:
         nodes=[_node(cluster, name) for name in cluster.node_names],
         runtime=cluster.options.runtime,
         runtime_dir=cluster.data / "runtime",
+        hidden=[cluster.data],
     )
     client = Client(cluster.transport("system:dray:nodes", "system:masters"))
     await run(client, options=options, client_for=lambda name: node_client(cluster, name), ready=known)
