@@ -62,7 +62,9 @@ class JoinConfiguration:
                 "KUBERNETES_SERVICE_PORT": str(at.port or 443),
             },
         )
-        return Options(nodes=[node], runtime=self.runtime, runtime_dir=self.data / "runtime")
+        return Options(
+            nodes=[node], runtime=self.runtime, runtime_dir=self.data / "runtime", hidden=[self.data]
+        )
 
 
 async def join_cluster(

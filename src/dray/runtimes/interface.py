@@ -113,6 +113,8 @@ class ContainerConfig:
     group: int | None = None
     groups: tuple[int, ...] = ()
     privileged: bool = False
+    add_capabilities: tuple[str, ...] = ()
+    drop_capabilities: tuple[str, ...] = ()
     read_only_root: bool = False
     no_new_privileges: bool = False
     cpu_milli: int = 0

@@ -37,6 +37,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[str, str] = {}
+        self._repeated: dict[str, list[str]] = {}
         self._head: Head | None = None
         self._pieces: deque[bytes] = deque()
         self._size = 0
@@ -216,11 +217,19 @@ class ClientConnection(asyncio.Protocol):
     # What the parser calls
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head is not None:
+            return  # trailers are no headers
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
+        if key in self._headers:
+            self._repeated.setdefault(key, [self._headers[key]]).append(text)
+        else:
+            self._headers[key] = text
 
     def on_headers_complete(self) -> None:
         self._head_bytes = 0
+        for key, values in self._repeated.items():
+            self._headers[key] = ", ".join(values)
+        self._repeated = {}
         status = self._parser.get_status_code()
         if status >= 200 or status == 101:
             self._head = Head(status, self._headers)

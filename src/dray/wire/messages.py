@@ -142,6 +142,7 @@ class Limits:
     unsent_bytes: int = 128 << 10  # what waits for a slow reader, in the kernel and again in this process
     held_bytes: int = 64 << 20  # what all clients together may have sent of requests that are not complete
     connections: int = 20_000
+    descriptors: float = 0.5  # of the file descriptors of the process, for connections
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ class ServerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self.server.connections.add(self)
-        if len(self.server.connections) > self.server.limits.connections:
+        if len(self.server.connections) > self.server.max_connections:
             self.abort()
             return
         address = transport.get_extra_info("peername")

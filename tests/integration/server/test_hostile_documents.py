@@ -158,3 +158,14 @@ async def test_a_scalar_that_yaml_cannot_convert_is_the_clients_fault(text: str,
     it = Attacked(await make_server())
     body = f"metadata: {{name: a}}\ndata:\n  {text}\n".encode()
     assert await it.send("POST", "/api/v1/namespaces/default/configmaps", body, "application/yaml") == code
+
+
+async def test_an_object_larger_than_etcd_takes_is_refused():
+    server = await make_server(served=None)
+    it, path = Attacked(server), "/apis/apps/v1/namespaces/default/controllerrevisions"
+    body = {"metadata": {"name": "a"}, "revision": 1, "data": {"a": "x" * 1_500_000}}
+    assert await it.send("POST", path, body) == 201
+    body["data"] = {"a": "x" * 1_600_000}
+    assert await it.send("POST", path, {**body, "metadata": {"name": "b"}}) == 413
+    note = {"metadata": {"annotations": {"a": "x" * 100_000}}}
+    assert await it.send("PATCH", f"{path}/a", note, "application/merge-patch+json") == 413

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from dray.server.audit import AuditContext
     from dray.server.endpoints.requestinfo import RequestInfo
 
+#: More than the characters that all warnings together may have.
+_MOST_WARNINGS = 4096
+
 
 def integer(query: Query, name: str) -> int | None:
     """A number in a query; None where there is none."""
@@ -40,11 +43,11 @@ class Request(messages.Request, eq=False):
     user: UserInfo | None = None  # set beforehand by in-process callers, else by authentication
     authenticated: bool = False  # by its credentials; not so a caller in this process
     yaml_problems: list[str] | None = None  # of a body that was YAML and is JSON now
-    warnings: list[str] = msgspec.field(default_factory=list)
+    warnings: dict[str, None] = msgspec.field(default_factory=dict)  # in order, each text once
     info: RequestInfo | None = None  # what the pipeline found the request to be about
     audit_context: AuditContext | None = None  # where the request is audited
 
     def warn(self, text: str) -> None:
         """Tell the caller something in a Warning header; the same text is sent once."""
-        if text not in self.warnings:
-            self.warnings.append(text)
+        if text and len(self.warnings) < _MOST_WARNINGS:
+            self.warnings[text] = None

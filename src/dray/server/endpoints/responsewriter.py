@@ -51,6 +51,8 @@ _GZIP_LEVEL: Final = 1
 _NO_CACHE: Final = ("Cache-Control", "no-cache, private")
 _JSON_HEADERS: Final[Sequence[tuple[str, str]]] = (_NO_CACHE, ("Content-Type", JSON))
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_WARNINGS_LENGTH: Final = 4096
+_WARNING_LENGTH: Final = 256
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -301,7 +303,17 @@ def _untyped(obj: Object) -> Object:
 
 
 def _warnings(request: Request) -> list[tuple[str, str]]:
-    return [("Warning", f"299 - {_quoted(text)}") for text in request.warnings]
+    """The Warning headers. As upstream, all are cut and the last ones left out if they are too much in total."""
+    texts: list[str] = list(request.warnings)
+    if sum(map(len, texts)) > _WARNINGS_LENGTH:
+        cut, length = texts, 0
+        texts = []
+        for text in cut:
+            if length >= _WARNINGS_LENGTH:
+                break
+            texts.append(text[:_WARNING_LENGTH])
+            length += len(texts[-1])
+    return [("Warning", f"299 - {_quoted(text)}") for text in texts]
 
 
 def _quoted(text: str) -> str:
