@@ -10,7 +10,6 @@ import importlib
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
-
 #: What docs/public-api.md lists; the rest is for dray itself.
 __all__ = ["POD_RESOURCES", "stub"]
 
