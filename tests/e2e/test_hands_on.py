@@ -137,7 +137,18 @@ def test_the_driver_is_installed_as_the_notes_do_it(
         assert not kubectl("get", "resourceslices", "-o", "name")
 
 
-def test_the_demo_and_the_check_of_a_driver_run_on_the_cluster(tmp_path: Path) -> None:
+def _commands(said: str) -> dict[str, list[str]]:
+    """The kubectl commands of the demo, each with the lines under it."""
+    found: dict[str, list[str]] = {}
+    for block in said.split("\n\n"):
+        _, command, *lines = block.splitlines() or ("", "")
+        found[command.removeprefix("  $ kubectl ")] = [line.removeprefix("  ") for line in lines]
+    return found
+
+
+def test_the_demo_and_the_check_of_a_driver_run_on_the_cluster(
+    tmp_path: Path, tool: Callable[[str], str]
+) -> None:
     from tests.support.process import DRAY
 
     with dray_process(tmp_path / "c", "up", "--nodes", "1") as cluster:
@@ -148,7 +159,15 @@ def test_the_demo_and_the_check_of_a_driver_run_on_the_cluster(tmp_path: Path) -
             assert done.returncode == 0, done.stdout + done.stderr
             return done.stdout
 
-        assert "GPU_DEVICE_0=" in dray("demo")
+        shown = _commands(dray("demo"))
+        assert any("GPU_DEVICE_0=" in line for line in shown["logs demo"])
+        kubectl = Kubectl(tool("kubectl-1.36"), cluster, cluster.data / "cache")
+        for command in ("get resourceslices", "get deviceclasses"):
+            printed = kubectl(*command.split()).splitlines()
+            # The ages may differ by the time between the two.
+            assert [line.split()[:-1] for line in shown[command]] == [line.split()[:-1] for line in printed]
+            assert shown[command][0] == printed[0]
+        assert shown["delete pod demo"] == ['pod "demo" deleted from default namespace']
         place = cluster.data / "nodes" / "node-1"
         registry = str(place / "kubelet" / "plugins_registry")
         said = dray(

@@ -30,6 +30,7 @@ from dray.server.registry.cel import compile_expression, compile_rule
 from dray.server.routes.discovery import Discovery
 from dray.server.routes.healthz import Health
 from dray.server.routes.index import IndexRoutes
+from dray.store.interface import Store
 from dray.store.memory import MemoryStore
 
 ROOT = UserInfo("root", groups=(MASTERS,))
@@ -68,6 +69,7 @@ async def make_server(
     version: EffectiveVersion | None = None,
     served: set[str] | None = SERVED,
     frozen_clock: bool = True,
+    store: Store | None = None,
 ) -> Server:
     """A server with these admission plugins beside NamespaceLifecycle, of everything or of a release, for some kinds
     or (None) for all."""
@@ -75,7 +77,7 @@ async def make_server(
     version = version or EffectiveVersion()
     gates = version.gates()
     api = APIServer(
-        MemoryStore(),
+        store or MemoryStore(),
         version=version,
         gates=gates,
         authenticator=AuthenticatorChain([StaticTokens({"secret": ADMIN})]),

@@ -57,6 +57,11 @@ def steps(page: str) -> list[File | Command]:
     return found
 
 
+def starts_a_cluster(page: str) -> bool:
+    """Whether the reader is told to start one; otherwise one is expected to run."""
+    return any(isinstance(step, Command) and step.typed.startswith("dray up") for step in steps(page))
+
+
 def _commands(block: str) -> Iterator[Command]:
     typed, shown, goes_on = "", [], False
     for line in block.splitlines():
@@ -82,7 +87,7 @@ def matches(shown: str, printed: str) -> bool:
             pattern += r"(?:.*\n)*?"
             continue
         words = [r"\S+" if _AGE.match(word) else _words(word) for word in line.split()]
-        pattern += r"\s+".join(words) + r"\s*\n"
+        pattern += r"[ \t]*" + r"\s+".join(words) + r"\s*\n"
     return re.fullmatch(pattern, printed.strip() + "\n") is not None
 
 
@@ -144,12 +149,12 @@ def execute(page: Path, *, kubeconfig: Path | None = None, kubectl: str) -> None
     bin_dir.mkdir()
     for name in ("examples", "charts", "docs"):
         (work / name).symlink_to(ROOT / name)
-    for name, target in {"kubectl": kubectl, "dray": DRAY, "python": sys.executable}.items():
-        (bin_dir / name).symlink_to(target)
+    (bin_dir / "kubectl").symlink_to(kubectl)
+    path = f"{bin_dir}:{Path(sys.executable).parent}:{TOOLS}:{os.environ['PATH']}"
     environment = {
         k: v for k, v in os.environ.items() if k not in ("KUBECONFIG", "DRAY_DATA", "XDG_DATA_HOME")
     }
-    environment |= {"HOME": str(home), "NO_COLOR": "1", "PATH": f"{bin_dir}:{TOOLS}:{os.environ['PATH']}"}
+    environment |= {"HOME": str(home), "NO_COLOR": "1", "PATH": path}
     if kubeconfig is not None:
         environment["KUBECONFIG"] = str(kubeconfig)
     shell = Shell(work, environment)
@@ -172,10 +177,11 @@ def _type(shell: Shell, command: Command) -> None:
     deadline = time.monotonic() + _LOOK_SECONDS
     while True:
         code, printed = shell.type(command.typed)
+        print(f"$ {command.typed}\n{printed}", end="")
         assert code == 0, f"$ {command.typed}\n{printed}\nexit code {code}"
         if not command.shown.strip() or matches(command.shown, printed):
             return
         # A reader looks again after a moment.
-        if not command.typed.startswith("kubectl get") or time.monotonic() > deadline:
+        if not command.typed.startswith(("kubectl get", "kubectl logs")) or time.monotonic() > deadline:
             raise AssertionError(f"$ {command.typed}\n{printed}\nthe page shows\n{command.shown}")
         time.sleep(0.2)

@@ -6,7 +6,9 @@ devices with the same shape share it, and a selector is evaluated once for each 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +21,7 @@ from dray.allocation.node_selection import NodeSelection
 from dray.allocation.selectors import CELDevice, DerivedAttribute, Expression, Verdict, cel_device
 from dray.api.identity import DeviceID, PoolID
 from dray.api.quantity import Quantity
+from dray.cel import CompileError
 
 if TYPE_CHECKING:
     from dray.api.types import resource
@@ -27,6 +30,49 @@ _encode = msgspec.json.Encoder().encode
 _NOTHING: Mapping[str, Any] = {}
 _VERDICTS_KEPT = 256
 _FINGERPRINTS_KEPT = 65536
+#: An evaluation that may cost more, in CEL's units, may take longer than a few milliseconds.
+_CHEAP = 5_000
+
+
+class EvaluationPending(Exception):
+    """A verdict is needed that nobody has worked out, and that may take longer than there is time for.
+
+    ``settle`` works it out, in any thread; after that whoever needed it starts anew and gets further.
+    """
+
+    def __init__(self, shape: Shape, expression: Expression) -> None:
+        super().__init__(expression.source)
+        self._shape = shape
+        self._expression = expression
+
+    def settle(self) -> float:
+        """Returns the seconds that it took."""
+        began = time.perf_counter()
+        with suppress(CompileError):  # reported when the verdict is asked for
+            self._shape.verdict(self._expression, pressed=False)
+        return time.perf_counter() - began
+
+
+class Evaluations:
+    """Verdicts by what selectors see of a shape, and the time that new evaluations may take."""
+
+    __slots__ = ("known", "seconds_left")
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Verdict] = {}
+        #: while set, evaluations that do not fit into it raise EvaluationPending
+        self.seconds_left: float | None = None
+
+    def evaluate(self, shape: Shape, expression: Expression, *, pressed: bool) -> Verdict:
+        if self.seconds_left is None or not pressed:
+            return expression.evaluate(_cel_device(shape))
+        if self.seconds_left <= 0 or expression.max_cost > _CHEAP:
+            raise EvaluationPending(shape, expression)
+        began = time.perf_counter()
+        try:
+            return expression.evaluate(_cel_device(shape))
+        finally:
+            self.seconds_left -= time.perf_counter() - began
 
 
 class Shape:
@@ -34,7 +80,7 @@ class Shape:
 
     __slots__ = (
         "__weakref__",
-        "_known",
+        "_evaluations",
         "_values",
         "_verdicts",
         "consumed_capacities",
@@ -43,10 +89,10 @@ class Shape:
         "restricted",
     )
 
-    def __init__(self, driver: str, document: resource.Device, known: dict[Any, Verdict]) -> None:
+    def __init__(self, driver: str, document: resource.Device, evaluations: Evaluations) -> None:
         self.driver = driver
         self.document = document
-        self._known = known  # verdicts on other shapes, by what the selector sees of them
+        self._evaluations = evaluations  # of all shapes
         #: some capacity has a request policy
         self.restricted = any("requestPolicy" in capacity for capacity in self.capacity.values())
         #: what requests for capacity come to on this shape, by request
@@ -58,26 +104,31 @@ class Shape:
     def capacity(self) -> Mapping[str, resource.DeviceCapacity]:
         return self.document.get("capacity") or _NOTHING
 
-    def verdict(self, expression: Expression) -> Verdict:
-        """Whether a selector matches, or the error it ends with. Raises CompileError if it has no meaning."""
+    def verdict(self, expression: Expression, *, pressed: bool = True) -> Verdict:
+        """Whether a selector matches, or the error it ends with. Raises CompileError if it has no meaning.
+
+        ``pressed``: an evaluation for which there is no time raises EvaluationPending.
+        """
         verdict = self._verdicts.get(expression)
         if verdict is None:
             if len(self._verdicts) >= _VERDICTS_KEPT:
                 self._verdicts.clear()
-            verdict = self._verdicts[expression] = self._evaluate(expression)
+            verdict = self._verdicts[expression] = self._evaluate(expression, pressed=pressed)
         return verdict
 
-    def _evaluate(self, expression: Expression) -> Verdict:
+    def _evaluate(self, expression: Expression, *, pressed: bool) -> Verdict:
         """The verdict on a device that looks the same to this selector, or a new evaluation."""
+        evaluations = self._evaluations
         fingerprint = expression.fingerprint(self.driver, self.document)
         if fingerprint is None:
-            return expression.evaluate(_cel_device(self))
+            return evaluations.evaluate(self, expression, pressed=pressed)
         key = (expression, fingerprint)
-        verdict = self._known.get(key)
+        verdict = evaluations.known.get(key)
         if verdict is None:
-            if len(self._known) >= _FINGERPRINTS_KEPT:
-                self._known.clear()
-            verdict = self._known[key] = expression.evaluate(_cel_device(self))
+            verdict = evaluations.evaluate(self, expression, pressed=pressed)
+            if len(evaluations.known) >= _FINGERPRINTS_KEPT:
+                evaluations.known.clear()
+            evaluations.known[key] = verdict
         return verdict
 
     def derive(self, attribute: DerivedAttribute) -> Values:
@@ -106,11 +157,11 @@ def _cel_device(shape: Shape) -> CELDevice:
 class Shapes:
     """Hands out one Shape for all devices that look the same, for as long as there is such a device."""
 
-    __slots__ = ("_known", "_verdicts")
+    __slots__ = ("_known", "evaluations")
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
-        self._verdicts: dict[Any, Verdict] = {}
+        self.evaluations = Evaluations()
 
     def of(self, driver: str, document: resource.Device) -> Shape:
         visible_fields = (
@@ -122,7 +173,7 @@ class Shapes:
         key = blake2b(_encode(visible_fields), digest_size=16).digest()
         shape = self._known.get(key)
         if shape is None:
-            shape = self._known[key] = Shape(driver, document, self._verdicts)
+            shape = self._known[key] = Shape(driver, document, self.evaluations)
         return shape
 
 

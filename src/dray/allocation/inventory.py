@@ -54,6 +54,7 @@ class Inventory:
         self._classes: dict[str, DeviceClass] = {}
         self._demands: dict[bytes, Demand] = {}
         self._demanded_with: Features | None = None
+        self.evaluations = self._shapes.evaluations
         for resource_slice in slices:
             self.add_slice(resource_slice)
         for device_class in classes:

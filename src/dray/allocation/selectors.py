@@ -45,6 +45,11 @@ class Expression:
         """What the expression reads by name; None if only evaluation can tell."""
         return self._selector.reads if isinstance(self._selector, Selector) else None
 
+    @property
+    def max_cost(self) -> int:
+        """What one evaluation costs at most, as the estimator says."""
+        return self._selector.max_cost if isinstance(self._selector, Selector) else 0
+
     def evaluate(self, device: CELDevice) -> Verdict:
         """Whether the device is selected; raises CompileError if the expression does not compile."""
         selector = self._selector

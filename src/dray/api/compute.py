@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.quantity import Quantity
+from dray.api.shortcache import cache_short
 
 if TYPE_CHECKING:
     from dray.api.types.core import PodSpec
@@ -34,12 +34,12 @@ class ComputeResources(NamedTuple):
 _NOTHING = ComputeResources()
 
 
-@lru_cache(maxsize=8192)
+@cache_short(8192)
 def milli(text: str) -> int:
     return Quantity.parse(text).milli_value()
 
 
-@lru_cache(maxsize=8192)
+@cache_short(8192)
 def whole(text: str) -> int:
     return Quantity.parse(text).value()
 

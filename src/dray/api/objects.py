@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Required, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Required, TypedDict, TypeVar
 
 if TYPE_CHECKING:
     from dray.api.types import Object
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
         type: Required[str]
         status: Required[str]
 
+
+#: The bytes that an object may have in storage: etcd refuses larger requests.
+MOST_STORED: Final = 1536 << 10
 
 C = TypeVar("C", bound="AnyCondition")
 

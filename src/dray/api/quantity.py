@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from functools import lru_cache
 from typing import Final
+
+from dray.api.shortcache import cache_short
 
 _MAX: Final = (1 << 63) - 1
 _MIN: Final = -(1 << 63)
@@ -216,7 +217,7 @@ def _made(mantissa: int, scale: int, *, format: Format, big: bool, text: str | N
     return quantity
 
 
-@lru_cache(maxsize=65536)
+@cache_short(65536)
 def _parse(text: str) -> Quantity:
     if not text:
         raise ValueError(_FORMAT_WRONG)

@@ -8,18 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from dray.api.shortcache import cache_short
 from dray.api.validation import names
 from dray.api.validation.field import FieldError, Path, invalid, not_supported, quote
 
+#: A selector of this length names some hundred values; a client that has more of them asks more than once.
+LONGEST: Final = 16 << 10
 _OPERATORS: Final = ("in", "notin", "=", "==", "!=", "gt", "lt", "exists", "!")
 _FROM_OBJECT: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 _SYMBOLS: Final = {
     ")": "closed", ",": "comma", "!": "!", "==": "==", "=": "=", ">": "gt", "<": "lt", "!=": "!=", "(": "open",
 }  # fmt: skip
 _KEYWORDS: Final = {"in": "in", "notin": "notin"}
+#: The longest symbol that is one, as upstream grows it character by character, or a word.
+_TOKEN: Final = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),><])|([^=!(),>< \t\r\n\0]+))")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 
 
@@ -120,10 +124,16 @@ def format_label_selector(selector: Mapping[str, Any] | None) -> str:
         return "<error>"
 
 
-@lru_cache(maxsize=1024)
+@cache_short(1024)
 def parse_label_selector(text: str) -> LabelSelector:
     """``a=b,c in (d,e),!f``"""
+    _check_length(text)
     return LabelSelector(tuple(sorted(_Parser(text).requirements(), key=lambda r: r.key)))
+
+
+def _check_length(text: str) -> None:
+    if len(text) > LONGEST:
+        raise ValueError(f"the selector has {len(text)} characters; at most {LONGEST} are read")
 
 
 def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
@@ -282,17 +292,13 @@ class _Parser:
 def _scan(text: str) -> list[_Token]:
     tokens: list[_Token] = []
     at = 0
-    while match := re.compile(r"[ \t\r\n]*(?:([=!(),><]+)|([^=!(),>< \t\r\n\0]+))").match(text, at):
-        if match[2] is not None:
-            word = match[2]
+    while match := _TOKEN.match(text, at):
+        symbol, word = match.groups()
+        if word is not None:
             tokens.append(_Token(_KEYWORDS.get(word, "identifier"), word))
-            at = match.end()
-            continue
-        symbols = match[1]
-        # The longest symbol that is one, as upstream grows it character by character.
-        length = next((n for n in (2, 1) if symbols[:n] in _SYMBOLS and len(symbols) >= n), 0)
-        tokens.append(_Token(_SYMBOLS[symbols[:length]], symbols[:length]))
-        at = match.start(1) + length
+        else:
+            tokens.append(_Token(_SYMBOLS[symbol], symbol))
+        at = match.end()
     tokens.append(_Token("end", ""))
     return tokens
 
@@ -327,9 +333,10 @@ class FieldSelector:
         return ",".join(f"{t.field}{'=' if t.equal else '!='}{_escape(t.value)}" for t in self.terms)
 
 
-@lru_cache(maxsize=1024)
+@cache_short(1024)
 def parse_field_selector(text: str) -> FieldSelector:
     """``metadata.name=x,spec.nodeName!=y``"""
+    _check_length(text)
     terms: list[Term] = []
     for part in sorted(_split(text)):
         if not part:

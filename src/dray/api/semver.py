@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
+from dray.api.shortcache import cache_short
 from dray.api.validation.field import quote
 
 _DIGITS: Final = frozenset("0123456789")
@@ -84,7 +84,7 @@ def _rank(identifier: str) -> tuple[int, int, str]:
     return (0, int(identifier), "") if _DIGITS.issuperset(identifier) else (1, 0, identifier)
 
 
-@lru_cache(maxsize=16384)
+@cache_short(16384)
 def _parse(text: str) -> Version:
     if (plain := _PLAIN.fullmatch(text)) is not None:
         return Version(int(plain[1]), int(plain[2]), int(plain[3]))

@@ -28,14 +28,10 @@ _RBAC = "rbac.authorization.k8s.io"
 
 async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
     from dray.client.client import Client
-    from dray.placement.config import Configuration, SchedulerProfile
     from dray.scheduler import component
 
-    profile = SchedulerProfile(
-        device_policy=cluster.options.device_policy, device_preemption=cluster.options.device_preemption
-    )
     options = component.Options(
-        configuration=Configuration(profiles=(profile,)),
+        configuration=cluster.options.scheduler,
         gates=cluster.server.api.gates,
         version=cluster.server.api.version,
         nominates_before_every_bind=cluster.quirks.scheduler_nominates_before_every_bind,
@@ -104,6 +100,7 @@ async def nodes(cluster: RunningCluster, ready: Ready) -> None:
         nodes=[_node(cluster, name) for name in cluster.node_names],
         runtime=cluster.options.runtime,
         runtime_dir=cluster.data / "runtime",
+        hidden=[cluster.data],
     )
     client = Client(cluster.transport("system:dray:nodes", "system:masters"))
     await run(client, options=options, client_for=lambda name: node_client(cluster, name), ready=known)
@@ -116,7 +113,9 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
 
     version = f"v{cluster.server.api.version.git_version.removeprefix('v')}"
     if not has_plugin_sockets(cluster.options.runtime):
-        return NodeOptions.simulated(name, version=version, release=cluster.server.api.version)
+        return NodeOptions.simulated(
+            name, version=version, release=cluster.server.api.version, gates=cluster.server.api.gates
+        )
     host, _, port = cluster.server.url.removeprefix("https://").rpartition(":")
     withdraws = cluster.quirks.withdraws_slices_of_gone_drivers
     withdraw_after = cluster.options.withdraw_after if withdraws else None
@@ -131,6 +130,7 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
         version=version,
         withdraw_after=withdraw_after,
         release=cluster.server.api.version,
+        gates=cluster.server.api.gates,
     )
 
 
@@ -151,10 +151,30 @@ async def gpu_driver(cluster: RunningCluster, ready: Ready) -> None:
     await _run_driver(cluster, ready, lambda: GpuDriver(GpuOptions(count=cluster.options.devices)))
 
 
+async def nic_driver(cluster: RunningCluster, ready: Ready) -> None:
+    """The example network cards: the fabric's controller, the part on every node, and their DeviceClass."""
+    from dray.client.client import Client
+    from dray.driver.resource_api import ResourceApi
+    from dray.drivers.nic import DRIVER, Fabric, NicDriver, run_controller
+    from dray.node.options import has_plugin_sockets
+
+    await _install_driver(cluster, DRIVER)
+    await cluster.registered.wait()
+    client = Client(cluster.transport(DRIVERS))
+    async with asyncio.TaskGroup() as group:
+        if await _api_is_served(cluster, DRIVER, lambda: ResourceApi.connect(client)):
+            group.create_task(run_controller(client, fabric=Fabric()), name="the fabric's controller")
+            if has_plugin_sockets(cluster.options.runtime):
+                for name in cluster.node_names:
+                    await _start_on_node(group, client, NicDriver(), cluster, name)
+        ready()
+        await asyncio.Event().wait()
+
+
 async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     """The example cats: on every node, and in the control plane for classic claims.
 
-    Where the GPU driver runs by default too, their devices are hidden until a DeviceClass names the driver.
+    Where the GPU driver runs by default too, their devices are only announced until a DeviceClass names the driver.
     """
     from dray.client.client import Client
     from dray.driver import classic, simulated
@@ -165,7 +185,8 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
 
     client, quirks = Client(cluster.transport(CATS)), cluster.quirks
     await cluster.registered.wait()
-    await install(Client(cluster.transport("system:dray:setup", "system:masters")), user=CATS)
+    setup = Client(cluster.transport("system:dray:setup", "system:masters"))
+    await install(setup, user=CATS, with_parameters=quirks.serves_resource_classes)
     gpus_by_default = cluster.options.drivers is None and quirks.serves_device_classes
     hidden = gpus_by_default and not await deviceclass.class_exists(client)
     drivers = [CatsDriver(hidden=hidden) for _ in cluster.node_names]
@@ -186,9 +207,10 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
             )
         ready()
         if hidden:
-            await deviceclass.wait_for_class(client)
-            for driver in drivers:
-                driver.show()
+            async with deviceclass.announced(setup, drivers[0].devices(cluster.node_names[0])):
+                await deviceclass.wait_for_class(client)
+                for driver in drivers:
+                    driver.show()
         if simulates and quirks.serves_device_classes:
             await simulated.publish(client, drivers[0], nodes=cluster.node_names)
         await asyncio.Event().wait()

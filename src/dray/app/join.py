@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from dray.api.errors import NotFound
+from dray.api.release import EffectiveVersion, Gates
 from dray.app import kubeconfig
 from dray.app.nodeserver import node_ip
 from dray.app.pki import write_private
@@ -35,6 +36,7 @@ class JoinConfiguration:
     root: Path | None = None  # the kubelet's directory; None: below ``data``
     runtime: str = "process"
     address: str = ""
+    gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
 
     @property
     def kubeconfig(self) -> Path:
@@ -54,12 +56,15 @@ class JoinConfiguration:
             name=self.name,
             paths=paths,
             address=self.address or node_ip(self.server),
+            gates=self.gates,
             services={
                 "KUBERNETES_SERVICE_HOST": at.hostname or "",
                 "KUBERNETES_SERVICE_PORT": str(at.port or 443),
             },
         )
-        return Options(nodes=[node], runtime=self.runtime, runtime_dir=self.data / "runtime")
+        return Options(
+            nodes=[node], runtime=self.runtime, runtime_dir=self.data / "runtime", hidden=[self.data]
+        )
 
 
 async def join_cluster(

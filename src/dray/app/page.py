@@ -10,7 +10,7 @@ from dray.wire.http_server import HTTPServer, listening_socket
 from dray.wire.messages import Limits, Reply, Request
 
 _HEADERS: Final = (("Content-Type", "text/plain; version=0.0.4; charset=utf-8"),)
-_LIMITS: Final = Limits(header_seconds=10.0, body_seconds=10.0)
+_LIMITS: Final = Limits(header_seconds=10.0, body_seconds=10.0, descriptors=0.125)
 
 
 @asynccontextmanager

@@ -5,19 +5,32 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 import signal
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.app.options import ServerOptions
 
 if TYPE_CHECKING:
     from dray.app.server import RunningServer
 
+#: File descriptors that are enough for every connection and pod of a process.
+_DESCRIPTORS: Final = 65_536
+
+
+def raise_descriptor_limit() -> None:
+    """Take as many file descriptors as the process may have: many shells allow a few hundred until asked for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
 
 def run_loop(main: Coroutine[Any, Any, None]) -> None:
     """Run on uvloop where it is installed."""
+    raise_descriptor_limit()
     try:
         import uvloop
     except ImportError:

@@ -7,6 +7,7 @@ announce any address, and may pass connections on: an endpoint that shows an API
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -17,6 +18,7 @@ from dray.api.errors import InternalError, NotFound, StatusError
 from dray.api.scheme.kinds import Object
 from dray.app.pki import APISERVER, KUBELET_CLIENT, Pki
 from dray.server.endpoints.call import Call
+from dray.server.endpoints.requests import integer
 from dray.server.endpoints.responses import Response, StreamBody, UpgradeBody
 from dray.server.storage.documents import Document
 from dray.wire.client_connection import ClientConnection, Head
@@ -26,6 +28,9 @@ from dray.wire.http_client import connect, encode
 from dray.wire.splice import Splice
 
 _CONNECT_SECONDS = 10.0
+#: What is read of an error that a node answers with, and how long it may take.
+_ERROR_BYTES = 64 << 10
+_ERROR_SECONDS = 10.0
 #: Headers that belong to the way from client to node, in both directions.
 _CARRIED = ("upgrade", "connection", "x-stream-protocol-version")
 _WEBSOCKET = "sec-websocket-"
@@ -50,7 +55,8 @@ class RemoteNodes:
         namespace, name = pod.hub["metadata"]["namespace"], pod.hub["metadata"]["name"]
         query = [(k, v) for k, vs in call.request.query.values.items() for v in vs if k != "container"]
         path = f"/containerLogs/{namespace}/{name}/{container}"
-        return await self._get(self._address(call, pod.hub["spec"]["nodeName"]), path, query)
+        limit = integer(call.request.query, "limitBytes")
+        return await self._get(self._address(call, pod.hub["spec"]["nodeName"]), path, query, limit=limit)
 
     async def connect(self, call: Call, pod: Document, container: str) -> Response:
         namespace, name = pod.hub["metadata"]["namespace"], pod.hub["metadata"]["name"]
@@ -82,12 +88,14 @@ class RemoteNodes:
         query = [(k, v) for k, vs in call.request.query.values.items() for v in vs]
         return await self._get(self._address(call, info.name), "/" + "/".join(info.rest), query)
 
-    async def _get(self, address: Address, path: str, query: Iterable[tuple[str, str]]) -> Response:
+    async def _get(
+        self, address: Address, path: str, query: Iterable[tuple[str, str]], *, limit: int | None = None
+    ) -> Response:
         connection, head = await self._send(address, "GET", path, query, [("connection", "close")])
         if head.status >= 400:
             raise await _failure(connection, head)
         content_type = head.headers.get("content-type") or "text/plain"
-        return Response(head.status, StreamBody(Chunks(_body(connection)), content_type))
+        return Response(head.status, StreamBody(Chunks(_body(connection, limit=limit)), content_type))
 
     def _address(self, call: Call, node: str) -> Address:
         nodes = call.api.resources.resource("", "nodes")
@@ -130,6 +138,7 @@ class RemoteNodes:
             connection.send(request)
             return connection, await connection.head()
         except WireError as e:
+            connection.close()
             raise InternalError(f"error reading the node's answer: {e}") from e
         except asyncio.CancelledError:
             connection.close()
@@ -170,11 +179,12 @@ def address_of(node: Object) -> Address | None:
     return Address(host, port) if host and port else None
 
 
-async def _body(connection: ClientConnection) -> AsyncIterator[bytes]:
-    """A body as it comes. One that breaks off just ends."""
+async def _body(connection: ClientConnection, *, limit: int | None = None) -> AsyncIterator[bytes]:
+    """A body as it comes, up to ``limit`` bytes, whatever the node sends. One that breaks off just ends."""
     try:
-        while (piece := await connection.read()) is not None:
-            yield piece
+        while (limit is None or limit > 0) and (piece := await connection.read()) is not None:
+            yield piece[:limit]
+            limit = None if limit is None else limit - len(piece)
     except WireError:
         pass
     finally:
@@ -182,11 +192,16 @@ async def _body(connection: ClientConnection) -> AsyncIterator[bytes]:
 
 
 async def _failure(connection: ClientConnection, head: Head) -> StatusError:
-    """The error that a node answered with."""
-    body = b"".join([piece async for piece in _body(connection)])
+    """The error that a node answered with, or the beginning of an endless one."""
+    body = bytearray()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_ERROR_SECONDS):
+            async for piece in _body(connection, limit=_ERROR_BYTES):
+                body += piece
+    connection.close()
     try:
         document = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if isinstance(document, Mapping) and document.get("kind") == "Status":
         return StatusError.from_status(document, head.status)

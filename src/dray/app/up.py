@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +19,12 @@ from dray.api.release import EffectiveVersion, SettingError
 from dray.api.user import UserInfo
 from dray.app import components as parts
 from dray.app import datadir
+from dray.app.kubectl_cache import stale_discovery
 from dray.app.options import OptionError, ServerOptions
 from dray.app.process import shutdown_event, tune_gc
 from dray.app.quirks import Quirks
 from dray.app.server import RunningServer, run_server
+from dray.placement.config import Configuration
 from dray.server.inprocess import InProcessTransport
 
 if TYPE_CHECKING:
@@ -39,8 +42,7 @@ class UpOptions:
     drivers: tuple[str, ...] | None = None  # default: those that fit the release
     runtime: str = "process"
     withdraw_after: float = 30.0  # seconds until the slices of a driver that is gone are withdrawn
-    device_policy: str = "default"
-    device_preemption: bool = False
+    scheduler: Configuration = field(default_factory=Configuration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ class ShippedDriver(NamedTuple):
 
 DRIVERS = {
     "gpu": ShippedDriver("gpu.example.com", parts.gpu_driver),
+    "nic": ShippedDriver("nic.example.com", parts.nic_driver),
     "cats": ShippedDriver("resource-driver.example.com", parts.cats_driver),
 }
 
@@ -125,9 +128,8 @@ def started_drivers(cluster: RunningCluster) -> list[str]:
 
 
 def default_drivers(quirks: Quirks) -> list[str]:
-    """Those that fit the release; ``dray up`` is ready when the first of them is."""
-    fitting = {"gpu": quirks.serves_device_classes, "cats": quirks.serves_resource_classes}
-    return [name for name, fits in fitting.items() if fits]
+    """The cats come with every release, the GPUs where there are DeviceClasses. ``dray up`` is ready when the first is."""
+    return ["gpu", "cats"] if quirks.serves_device_classes else ["cats"]
 
 
 def check_drivers(names: Sequence[str], emulate: str) -> None:
@@ -138,7 +140,7 @@ def check_drivers(names: Sequence[str], emulate: str) -> None:
     for name in names:
         if name != "none" and name not in DRIVERS:
             raise OptionError(f"--drivers {name}: there are {', '.join(DRIVERS)} and none")
-        if name == "gpu" and not Quirks.of(version).serves_device_classes:
+        if name in ("gpu", "nic") and not Quirks.of(version).serves_device_classes:
             raise OptionError(f"--drivers {name}: there are no DeviceClasses in {version.emulation}")
 
 
@@ -240,6 +242,8 @@ def _next_commands(cluster: RunningCluster) -> list[str]:
             shown = f"nodes,{plural},{beside}"
             break
     commands = [f"kubectl get {shown}"]
+    if stale := stale_discovery(cluster.server.url, cluster.server.api.resources.groups()):
+        commands.insert(0, f"rm -r {shlex.quote(str(stale))}    # kubectl remembers another release there")
     if "gpu" in started_drivers(cluster) and DRIVERS["gpu"].name not in cluster.waiting:
         commands += [
             "dray demo       # a pod gets a device, scene by scene",

@@ -131,7 +131,9 @@ def _print(whatif: WhatIf, results: list[tuple[ObjectKey, Pod, PodPlacement]], c
 def _one_by_one(results: list[tuple[ObjectKey, Pod, PodPlacement]]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("POD", "NODE", "DEVICES")]
     for _, _, placed in results:
-        devices = ", ".join(f"{one.request}={one.device}" for one in placed.devices)
+        given = [f"{one.request or one.claim}={one.device}" for one in placed.devices]
+        given += [f"{claim}=(its driver decides)" for claim in placed.undecided]
+        devices = ", ".join(given)
         rows.append((placed.pod, placed.node or "-", placed.problem or devices or "-"))
     return rows
 

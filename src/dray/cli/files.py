@@ -29,12 +29,9 @@ def read_text(path: Path) -> str:
 
 
 def read_yaml(path: Path) -> Any:
-    import yaml
+    from dray.api import yamldocs
 
     try:
-        return yaml.safe_load(read_text(path))
-    except yaml.MarkedYAMLError as problem:
-        line = problem.problem_mark.line + 1 if problem.problem_mark is not None else 1
-        raise click.ClickException(f"{path}:{line}: not YAML: {problem.problem or problem.context}") from None
-    except yaml.YAMLError as problem:
+        return yamldocs.load(read_text(path))
+    except yamldocs.InvalidYAML as problem:
         raise click.ClickException(f"{path}: not YAML: {' '.join(str(problem).split())}") from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli.component import run_component
+from dray.cli.component import effective_version, gates_option, run_component
 from dray.cli.config_flags import kubeconfig_option
 from dray.cli.files import InputPath
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from dray.client.client import Client
     from dray.client.config import Config
     from dray.node.bootstrap.cluster_info import BootstrapTokenDiscovery
-    from dray.node.options import NodeOptions
     from dray.node.run import Options
 
 _runtime = click.option(
@@ -57,6 +56,7 @@ _withdraw = click.option(
 @click.option("--address", default="", help="Where API servers reach this node; default: found out.")
 @_port
 @_withdraw
+@gates_option
 @click.pass_context
 def node(
     context: click.Context,
@@ -68,6 +68,7 @@ def node(
     address: str,
     port: int | None,
     withdraw_after: float,
+    feature_gates: str,
 ) -> None:
     """Run pods on this machine: register drivers, prepare claims, hand devices to containers.
 
@@ -80,17 +81,27 @@ def node(
     if context.invoked_subcommand is not None:
         return
     from dray.app.nodeserver import node_ip
+    from dray.node.hostpaths import HostPaths
     from dray.node.options import NodeOptions
     from dray.node.run import Options, run
 
+    _, gates = effective_version("", feature_gates)
     own, root = name or platform.node().lower(), root.absolute()
     if simulated:
-        nodes = [NodeOptions.simulated(f"{own}-{i + 1}") for i in range(simulated)]
+        nodes = [NodeOptions.simulated(f"{own}-{i + 1}", gates=gates) for i in range(simulated)]
         options = Options(nodes=nodes, runtime="simulated")
     else:
         config = _config(kubeconfig)
         options = Options(
-            nodes=[_own_node(own, root, address or node_ip(config.server), withdraw_after)],
+            nodes=[
+                NodeOptions(
+                    name=own,
+                    paths=HostPaths.of_machine(root),
+                    address=address or node_ip(config.server),
+                    withdraw_after=withdraw_after,
+                    gates=gates,
+                )
+            ],
             runtime=runtime,
             runtime_dir=root / "dray-runtime",
         )
@@ -107,15 +118,6 @@ def _config(kubeconfig: Path | None) -> Config:
     from dray.client.kubeconfig import load
 
     return load(kubeconfig_path(kubeconfig))
-
-
-def _own_node(name: str, root: Path, address: str, withdraw_after: float) -> NodeOptions:
-    from dray.node.hostpaths import HostPaths
-    from dray.node.options import NodeOptions
-
-    return NodeOptions(
-        name=name, paths=HostPaths.of_machine(root), address=address, withdraw_after=withdraw_after
-    )
 
 
 def _with_endpoint(options: Options, *, folder: Path, authority: bytes | None, port: int | None) -> Options:
@@ -201,6 +203,7 @@ def list_nodes(data: Path | None) -> None:
 @click.option(
     "--timeout", type=float, default=300.0, show_default=True, help="Seconds to wait for the certificate."
 )
+@gates_option
 def join(
     server: str,
     token: str,
@@ -214,6 +217,7 @@ def join(
     address: str,
     port: int | None,
     timeout: float,
+    feature_gates: str,
 ) -> None:
     """Make this machine a node of a cluster and run pods on it.
 
@@ -235,6 +239,7 @@ def join(
         root=root.absolute() if root else None,
         runtime=runtime,
         address=address,
+        gates=effective_version("", feature_gates)[1],
     )
     ensure_private(member.data)
     if not member.keeper.usable():

@@ -13,6 +13,7 @@ from dray.cli.files import InputPath, read_yaml
 
 if TYPE_CHECKING:
     from dray.client.client import Client
+    from dray.placement.config import Configuration
 
 
 @click.command()
@@ -43,13 +44,10 @@ def scheduler(
     """
     from dataclasses import replace
 
-    from dray.placement.config import ConfigError, Configuration, parse
+    from dray.placement.config import Configuration
     from dray.scheduler import component
 
-    try:
-        configuration = parse(read_yaml(config)) if config is not None else Configuration()
-    except ConfigError as problem:
-        raise click.ClickException(f"{config}: {problem}") from None
+    configuration = read_configuration(config) if config is not None else Configuration()
     if leader_elect is None:
         leader_elect = configuration.leader_election.enabled if config is not None else True
     election = replace(configuration.leader_election, enabled=leader_elect)
@@ -63,3 +61,13 @@ def scheduler(
 
     where = Path(configuration.kubeconfig) if configuration.kubeconfig else None
     run_component(kubeconfig or where, run, metrics_listen=metrics_listen, metrics=options.metrics.text)
+
+
+def read_configuration(path: Path) -> Configuration:
+    """A KubeSchedulerConfiguration."""
+    from dray.placement.config import ConfigError, parse
+
+    try:
+        return parse(read_yaml(path))
+    except ConfigError as problem:
+        raise click.ClickException(f"{path}: {problem}") from None

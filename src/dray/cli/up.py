@@ -18,6 +18,7 @@ from dray.cli.server import ServerFlags, server_flags, server_options
 
 if TYPE_CHECKING:
     from dray.app.up import RunningCluster
+    from dray.placement.config import Configuration
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
@@ -33,6 +34,7 @@ class UpFlags(ServerFlags):
     withdraw_after: float
     device_policy: str
     device_preemption: bool
+    scheduler_config: Path | None
 
 
 @click.command()
@@ -42,7 +44,10 @@ class UpFlags(ServerFlags):
 )
 @click.option("--devices", type=click.IntRange(min=0), default=8, show_default=True, help="Devices a node.")
 @click.option(
-    "--drivers", default=None, metavar="A,B|none", help="gpu, cats or none; default: what fits the release."
+    "--drivers",
+    default=None,
+    metavar="A,B|none",
+    help="gpu, nic, cats or none; default: what fits the release.",
 )
 @click.option(
     "--runtime",
@@ -69,6 +74,11 @@ class UpFlags(ServerFlags):
     "--device-preemption", is_flag=True, help="Let pods of higher priority take devices from others."
 )
 @click.option(
+    "--scheduler-config",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A KubeSchedulerConfiguration (v1) for the cluster's scheduler.",
+)
+@click.option(
     "--detach", is_flag=True, help="Return once the cluster is ready; it goes on in the background."
 )
 def up(detach: bool, **flags: Unpack[UpFlags]) -> None:
@@ -90,8 +100,7 @@ def up(detach: bool, **flags: Unpack[UpFlags]) -> None:
         drivers=None if flags["drivers"] is None else split_list(flags["drivers"]),
         runtime=flags["runtime"],
         withdraw_after=flags["withdraw_after"],
-        device_policy=flags["device_policy"],
-        device_preemption=flags["device_preemption"],
+        scheduler=_scheduler_configuration(flags),
     )
 
     def ready(cluster: RunningCluster) -> None:
@@ -101,6 +110,21 @@ def up(detach: bool, **flags: Unpack[UpFlags]) -> None:
         notify_parent()
 
     run_loop(run_up(options, hooks=Hooks(ready)))
+
+
+def _scheduler_configuration(flags: UpFlags) -> Configuration:
+    from dray.cli.scheduler import read_configuration
+    from dray.placement.config import Configuration, LeaderElection, SchedulerProfile
+
+    policy, preemption, file = flags["device_policy"], flags["device_preemption"], flags["scheduler_config"]
+    if file is None:
+        return Configuration(profiles=(SchedulerProfile(device_policy=policy, device_preemption=preemption),))
+    if policy != "default" or preemption:
+        raise click.UsageError(
+            "--device-policy and --device-preemption are devicePolicy and devicePreemption in the "
+            "pluginConfig of DynamicResources: write them into the file of --scheduler-config"
+        )
+    return replace(read_configuration(file), leader_election=LeaderElection())  # it is the only one
 
 
 def _with_nodes(server: ServerOptions) -> ServerOptions:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, cast
 
+from dray.api import yamldocs
 from dray.client.config import Config, ConfigError
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -180,16 +181,11 @@ def resolve(documents: Sequence[tuple[Path, Kubeconfig]], *, context: str = "") 
 
 
 def _parse(path: Path) -> Kubeconfig:
-    import yaml
-
     try:
-        document = yaml.safe_load(path.read_text())
+        document = yamldocs.load(path.read_text())
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        raise ConfigError(f"{path}:{line}: not YAML: {error.problem or error.context}") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except ValueError as error:  # not text, or not YAML
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
         raise ConfigError(f"{path} is no kubeconfig")

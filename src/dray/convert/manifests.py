@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from dray.api import yamldocs
 from dray.convert.converter import convert
 from dray.convert.notes import Note
 from dray.convert.parameters import ParameterRule
@@ -88,6 +89,7 @@ def _load(text: str, file: str, start: int) -> Any:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
+        yamldocs.check(text)
         tree = _yaml(text).load(text)
     except MarkedYAMLError as problem:
         line = start + 1 + (problem.problem_mark.line if problem.problem_mark is not None else 0)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.api.groups.resource.validation.checks import is_driver_name
 from dray.client.client import Client
 from dray.client.informers import Informer
 from dray.driver import cdi, metadata, sockets
@@ -119,6 +120,10 @@ async def serving(
     client: Client, driver: Driver, *, options: Options, informer: Informer[ResourceSlice] | None = None
 ) -> AsyncIterator[Plugin]:
     """Runs a driver for the length of the block."""
+    if not is_driver_name(driver.name):  # directories and sockets are named after it
+        raise ValueError(
+            f"invalid driver name {driver.name!r}: it must be a DNS subdomain of at most 63 characters"
+        )
     registry = options.registry_dir or options.kubelet_dir / "plugins_registry"
     data = options.data_dir or options.kubelet_dir / "plugins" / driver.name
     for directory in (registry, data, options.cdi_dir):

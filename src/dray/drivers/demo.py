@@ -1,17 +1,19 @@
 """The hands-on tour, played on a running cluster with real API calls: from slices to a pod with its GPU and back.
 
-``play`` yields one ``Step`` after another and the caller prints them. Each step names the kubectl command that shows the
-same.
+``play`` yields one ``Step`` after another and the caller prints them. Each step names a kubectl command and shows what
+kubectl prints for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dray.api.errors import AlreadyExists, NotFound, StatusError
+from dray.api.scheme import printers
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.resources import (
@@ -26,9 +28,11 @@ from dray.drivers.gpu import DRIVER
 
 if TYPE_CHECKING:
     from dray.api.types.core import Container, Pod
+    from dray.api.types.meta import Table
     from dray.api.types.resource import DeviceClass, ResourceClaim
 
 VERSIONS = ("v1", "v1beta2", "v1beta1")
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 SCRIPT = "env | grep ^GPU_ | sort; trap 'exit 0' TERM; sleep 3600 & wait"
 
 
@@ -81,30 +85,17 @@ class _Demo:
         self._options = options
         self._version = version
         self._made_class = False
-        self._seen: list[str] = []
 
     async def slices(self) -> Step:
         selector = f"spec.driver={DRIVER}"
         deadline = asyncio.get_running_loop().time() + self._options.patience
-        while not (
-            listed := await self._client.list(RESOURCE_SLICES.at(self._version), field_selector=selector)
-        ).items:
+        resource = RESOURCE_SLICES.at(self._version)
+        while not (await self._client.list(resource, field_selector=selector)).items:
             if asyncio.get_running_loop().time() > deadline:
                 raise DemoError(f"no slices of {DRIVER}: start a cluster with its driver (dray up)")
             await asyncio.sleep(0.2)
-        rows = [("NAME", "NODE", "DRIVER", "POOL", "DEVICES")]
-        for s in listed.items:
-            spec = s["spec"]
-            rows.append(
-                (
-                    s["metadata"]["name"],
-                    spec.get("nodeName", ""),
-                    spec["driver"],
-                    spec["pool"]["name"],
-                    str(len(spec.get("devices") or ())),
-                )
-            )
-        return Step("The driver has published its devices", "kubectl get resourceslices", _table(rows))
+        lines = await self._printed(RESOURCE_SLICES)
+        return Step("The driver has published its devices", "kubectl get resourceslices", lines)
 
     async def classes(self) -> Step:
         wanted: DeviceClass = {
@@ -116,9 +107,8 @@ class _Demo:
             self._made_class = True
         except AlreadyExists:
             pass
-        listed = await self._client.list(DEVICE_CLASSES.at(self._version))
-        names = [("NAME",), *((c["metadata"]["name"],) for c in listed.items)]
-        return Step("A class chooses among them", "kubectl get deviceclasses", _table(names))
+        lines = await self._printed(DEVICE_CLASSES)
+        return Step("A class chooses among them", "kubectl get deviceclasses", lines)
 
     async def template(self) -> Step:
         wanted = {"deviceClassName": DRIVER}
@@ -132,7 +122,8 @@ class _Demo:
         resource = RESOURCE_CLAIM_TEMPLATES.at(self._version)
         await self._client.create(resource, self._options.namespace, document)
         line = f"resourceclaimtemplate.resource.k8s.io/{self._options.name} created"
-        return Step("A template says what a pod will claim", "kubectl apply -f template.yaml", [line])
+        command = self._kubectl("apply -f template.yaml")
+        return Step("A template says what a pod will claim", command, [line])
 
     async def pod(self) -> AsyncIterator[Step]:
         options = self._options
@@ -156,21 +147,22 @@ class _Demo:
                 },
             },
         )
-        yield Step("A pod names the template", "kubectl apply -f pod.yaml", [f"pod/{options.name} created"])
+        command = self._kubectl("apply -f pod.yaml")
+        yield Step("A pod names the template", command, [f"pod/{options.name} created"])
         owner = made["metadata"]["uid"]
+        rows = [("NAME", "STATE", "AGE")]
         async with self._client.watch(claims, options.namespace, resource_version=since) as stream:
             async with asyncio.timeout(options.patience):
                 async for batch in stream:
                     for event in batch:
                         if _owned_by(event.object, owner):
-                            self._seen.append(
-                                f"{event.object['metadata']['name']}   {state_of(event.object)}"
-                            )
-                    if self._seen and self._seen[-1].endswith("reserved"):
+                            claim = event.object
+                            aged = printers.age(claim, time.time())
+                            rows.append((claim["metadata"]["name"], state_of(claim), aged))
+                    if rows[-1][1].endswith("reserved"):
                         break
-        yield Step(
-            "Its claim is made, allocated and reserved", "kubectl get resourceclaim -w", list(self._seen)
-        )
+        command = self._kubectl(f"get resourceclaim {rows[-1][0]} -w")
+        yield Step("Its claim is made, allocated and reserved", command, _watched(rows))
 
     async def devices(self) -> Step:
         options = self._options
@@ -186,7 +178,7 @@ class _Demo:
         except (StatusError, TimeoutError) as e:
             lines = [f"(the node offers no logs: {e})"]
         where = f"Inside the container, on node {pod['spec']['nodeName']}"
-        return Step(where, f"kubectl logs {options.name}", lines)
+        return Step(where, self._kubectl(f"logs {options.name}"), lines)
 
     async def end(self) -> Step:
         options = self._options
@@ -203,8 +195,21 @@ class _Demo:
                     ):
                         break
                 await asyncio.sleep(0.1)
-        line = f'pod "{options.name}" deleted; its claim went with it, and the GPU is free again'
-        return Step("The pod goes", f"kubectl delete pod {options.name}", [line])
+        line = f'pod "{options.name}" deleted from {options.namespace} namespace'
+        title = "The pod goes, its claim with it, and the GPU is free again"
+        return Step(title, self._kubectl(f"delete pod {options.name}"), [line])
+
+    def _kubectl(self, arguments: str) -> str:
+        namespace = self._options.namespace
+        return f"kubectl {arguments}" + (f" -n {namespace}" if namespace != "default" else "")
+
+    async def _printed(self, resource: Resource[Any]) -> list[str]:
+        """What kubectl prints for all objects of a resource: the server's columns, except those for ``-o wide``."""
+        path = resource.at(self._version).path()
+        table: Table = (await self._client.request("GET", path, accept=_TABLE)).object
+        shown = [n for n, one in enumerate(table["columnDefinitions"]) if not one.get("priority")]
+        header = tuple(table["columnDefinitions"][n]["name"].upper() for n in shown)
+        return _table([header, *(tuple(str(row["cells"][n]) for n in shown) for row in table["rows"])])
 
     async def clean_up(self) -> None:
         options = self._options
@@ -245,5 +250,14 @@ def _owned_by(claim: ResourceClaim, uid: str) -> bool:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["   ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    """Three spaces between columns; the last one is not filled up."""
+    widths = [max(6, 3 + max(len(row[i]) for row in rows)) for i in range(len(rows[0]) - 1)]
+    return [
+        "".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) + row[-1] for row in rows
+    ]
+
+
+def _watched(rows: Sequence[Sequence[str]]) -> list[str]:
+    """As kubectl prints rows while they come: a column is as wide as it has been so far."""
+    lines = _table(rows[:2])
+    return lines + [_table(rows[: n + 1])[n] for n in range(2, len(rows))]

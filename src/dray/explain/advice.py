@@ -30,9 +30,9 @@ def advise(
     """Each piece of advice once, those that concern devices first."""
     found: dict[str, None] = {}
     for request in requests:
-        for text in _for_request(cluster, request):
+        for text in _for_request(cluster, request, _wanted_beside(request, requests)):
             found[text] = None
-    for text in _together(cluster, trial.all_demands.documents, outcomes):
+    for text in _together(cluster, trial.all_demands.documents, requests, outcomes):
         found[text] = None
     for text in _for_nodes(trial, [one for one in outcomes if one.causes and one.devices_fit]):
         found[text] = None
@@ -62,9 +62,15 @@ def advise_prefilter(rejection: Rejection) -> Iterator[str]:
         yield "the PersistentVolumeClaim has no volume yet: kubectl describe pvc says what its provisioner waits for"
 
 
-def _for_request(cluster: Cluster, request: RequestExplanation) -> Iterator[str]:
+def _wanted_beside(request: RequestExplanation, requests: Sequence[RequestExplanation]) -> int:
+    """How many devices of its class other requests want, which it competes with on one node."""
+    return sum(
+        one.wanted or 0 for one in requests if one is not request and one.device_class == request.device_class
+    )
+
+
+def _for_request(cluster: Cluster, request: RequestExplanation, beside: int) -> Iterator[str]:
     wanted = 1 if request.wanted is None else request.wanted
-    who = f"request {request.request} of claim {request.claim}"
     if not request.considered:
         yield "no node has any device: is the driver installed and running? (kubectl get resourceslices)"
         return
@@ -75,9 +81,12 @@ def _for_request(cluster: Cluster, request: RequestExplanation) -> Iterator[str]
         if not served or removed.cause == Cause.SELECTOR_ERROR.value:
             yield from _for_removed(cluster, request, removed)
     if best.usable and wanted > best.usable:
+        others = f", of which other requests want {beside}" if beside else ""
+        left = best.usable - beside
+        lower = f"lower the count to {left}, or split" if left > 0 else "split"
         yield (
-            f"{who} wants {wanted} devices on one node, but the best node ({best.name}) has {best.usable} usable: "
-            f"lower the count to {best.usable}, or split the claim over several pods"
+            f"{request.named} wants {wanted} devices on one node, but the best node ({best.name}) has "
+            f"{best.usable} usable{others}: {lower} the claim over several pods"
         )
 
 
@@ -171,7 +180,7 @@ def _for_taint(cluster: Cluster, request: RequestExplanation, removed: RemovedDe
         if (rule["spec"].get("taint") or {}).get("key") == key
     ]
     remove = f"delete DeviceTaintRule {', '.join(rules)}" if rules else "have the driver remove the taint"
-    yield f"if request {request.request} can live with it, add the toleration {toleration}; otherwise {remove}"
+    yield f"if {request.named} can live with it, add the toleration {toleration}; otherwise {remove}"
 
 
 def _for_incomplete(cluster: Cluster, removed: RemovedDevices) -> Iterator[str]:
@@ -190,9 +199,12 @@ def incomplete_pool_advice(cluster: Cluster, pool: PoolID) -> str:
 
 
 def _together(
-    cluster: Cluster, claims: Sequence[ResourceClaim], outcomes: Sequence[NodeOutcome]
+    cluster: Cluster,
+    claims: Sequence[ResourceClaim],
+    requests: Sequence[RequestExplanation],
+    outcomes: Sequence[NodeOutcome],
 ) -> Iterator[str]:
-    """Constraints that single devices meet but not enough of them together."""
+    """Counts and constraints that single requests and devices meet but not all of them together."""
     found = {id(one.device_outcome): one.device_outcome for one in outcomes}.values()
     bound = [(one.node, one.reasons) for one in found if one.reasons is not None and one.reasons.together]
     if not bound:
@@ -217,6 +229,17 @@ def _together(
                     f"the devices must differ in {attribute}; on {node} usable ones have {len(largest)} values: "
                     f"lower the count to {len(largest)}, or drop the constraint"
                 )
+    for class_name in dict.fromkeys(one.device_class for one in requests):
+        rivals = [one for one in requests if one.device_class == class_name]
+        total = sum(one.wanted or 1 for one in rivals)
+        best = max((one.best for one in rivals), key=lambda one: one.usable)
+        if len(rivals) > 1 and total > best.usable:
+            said.add(class_name)
+            yield (
+                f"{' and '.join(one.named for one in rivals)} want {total} devices of class {class_name} on one node, "
+                f"but the best node ({best.name}) has {best.usable} usable: lower the counts to {best.usable} "
+                "in all, or use several pods"
+            )
     if not said:
         for text in dict.fromkeys(text for _, reasons in bound[:20] for text in reasons.together):
             yield f"each request could be served alone, but not together: {text}"

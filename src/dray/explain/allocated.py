@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from dray.allocation.devices import Device
 from dray.api import claims as pod_claims
+from dray.api.groups.resource.classic import bridge
 from dray.api.identity import ObjectKey, device_id
+from dray.explain import classic
 from dray.explain.devices.equivalence import EquivalentDevices
 from dray.explain.devices.selectors import selector_attributes
 from dray.explain.devices.states import selected
@@ -27,15 +29,15 @@ if TYPE_CHECKING:
 
 
 def devices_of_pod(cluster: Cluster, key: ObjectKey, pod: Pod) -> Iterator[str]:
-    for name in claims_of(pod):
+    for name in claims_of(cluster, pod):
         claim = cluster.claims.get(ObjectKey(key.namespace, name))
         if claim is not None:
             yield from devices_of_claim(cluster, ObjectKey(key.namespace, name), claim)
 
 
-def claims_of(pod: Pod) -> Iterator[str]:
+def claims_of(cluster: Cluster, pod: Pod) -> Iterator[str]:
     """The claims of a pod, the one for extended resources among them."""
-    for reference in pod_claims.references(pod):
+    for reference in pod_claims.references(pod, fixed_names=cluster.fixed_names):
         if reference.claim:
             yield reference.claim
     extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
@@ -50,8 +52,8 @@ def devices_of_claim(cluster: Cluster, key: ObjectKey, claim: ResourceClaim) -> 
         return
     results = (allocation.get("devices") or {}).get("results") or ()
     node = _node_of(allocation)
-    if not results:
-        yield f"claim {key}: allocated by the controller of its driver, who alone knows what it is"
+    if bridge.is_classic(claim):
+        yield from classic.allocated_resources(cluster, key)
     for name in dict.fromkeys(result["request"] for result in results):
         given = [result for result in results if result["request"] == name]
         yield f"claim {key}, request {name}: {', '.join(_device_text(cluster, one) for one in given)}"

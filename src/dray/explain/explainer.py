@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api import claims as pod_claims
 from dray.api import pods
-from dray.api.claims import ClaimNotCreated
-from dray.api.groups.resource.classic import bridge
 from dray.api.identity import ObjectKey, object_key
-from dray.explain import advice, allocated, pending, scheduled
+from dray.explain import advice, allocated, classic, pending, scheduled
 from dray.explain.model.cluster import Cluster
 from dray.explain.model.explanation import Explanation, Outcome, RequestExplanation
 from dray.explain.nodes.trial import NodeOutcome, Progress, Trial, evaluate_nodes
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
         ResourceClaim,
         ResourceClaimTemplate,
     )
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
 
 _CAUSES_SHOWN = 3
 ADMIN_LABEL = "resource.kubernetes.io/admin-access"
@@ -34,6 +33,7 @@ class PodClaims(NamedTuple):
     """The claims of a pod, and what keeps it from being scheduled whatever nodes there are."""
 
     claims: list[ResourceClaim]
+    classic: list[ClassicClaim]
     facts: list[str]
     advice: list[str]
     refused: bool = False
@@ -63,16 +63,14 @@ def explain_pod(cluster: Cluster, key: ObjectKey, *, progress: Progress | None =
             facts=tuple(gathered.facts[1:]),
             advice=tuple(gathered.advice),
         )
-    modern = [one for one in gathered.claims if not bridge.is_classic(one)]
-    found = _explain_on_nodes(cluster, subject, pod, modern, said, progress)
-    return replace(found, facts=(*_classic(gathered.claims), *found.facts))
+    trial = Trial(cluster, pod, gathered.claims, classic=gathered.classic)
+    found = _explain_on_nodes(cluster, subject, pod, trial, said, progress)
+    described = [classic.describe_claim(cluster, one) for one in gathered.classic if not _is_allocated(one)]
+    return replace(found, facts=(*described, *found.facts))
 
 
-def _classic(claims: Sequence[ResourceClaim]) -> Iterator[str]:
-    """Claims of the classic API are allocated by the controllers of drivers, who alone know what they have."""
-    for claim in claims:
-        if bridge.is_classic(claim) and pod_claims.allocation(claim) is None:
-            yield f"claim {object_key(claim)} is a classic one, and for the controller of its driver to allocate"
+def _is_allocated(claim: ClassicClaim) -> bool:
+    return (claim.get("status") or {}).get("allocation") is not None
 
 
 def explain_claim(cluster: Cluster, key: ObjectKey, *, progress: Progress | None = None) -> Explanation:
@@ -84,7 +82,11 @@ def explain_claim(cluster: Cluster, key: ObjectKey, *, progress: Progress | None
     if blind := _not_allowed_to_read(cluster, subject, ""):
         return blind
     facts, help, refused = [], [], False
-    for fact, text, bad in _claim_problems(cluster, claim):
+    classic_claim = cluster.classic_claims.get(key)
+    problems = _claim_problems(cluster, claim)
+    if classic_claim is not None:
+        problems = _classic_problems(cluster, classic_claim)
+    for fact, text, bad in problems:
         facts.append(fact)
         help.append(text)
         refused |= bad
@@ -97,13 +99,25 @@ def explain_claim(cluster: Cluster, key: ObjectKey, *, progress: Progress | None
             advice=tuple(filter(None, help)),
         )
     users = _users_of(cluster, key)
-    if bridge.is_classic(claim):
-        headline = "it is a classic one, and for the controller of its driver to allocate"
-        return Explanation(subject=subject, outcome=Outcome.PENDING, headline=headline)
+    for user in users:
+        if (bound := scheduled.explain_claim_of_bound_pod(cluster, key, user)) is not None:
+            return bound
+    if classic_claim is not None and not users:
+        return Explanation(
+            subject=subject,
+            outcome=Outcome.PENDING,
+            headline="no pod uses it; a claim is allocated when a pod that uses it is scheduled",
+            facts=(classic.describe_claim(cluster, classic_claim),),
+        )
     pod = cluster.pods[users[0]] if users else None
-    found = _explain_on_nodes(
-        cluster, subject, pod, [claim], _scheduler_message(pod) if pod is not None else "", progress
-    )
+    if classic_claim is not None:
+        trial = Trial(cluster, pod, (), classic=[classic_claim])
+    else:
+        trial = Trial(cluster, pod, [claim])
+    said = _scheduler_message(pod) if pod is not None else ""
+    found = _explain_on_nodes(cluster, subject, pod, trial, said, progress)
+    if classic_claim is not None:
+        found = replace(found, facts=(classic.describe_claim(cluster, classic_claim), *found.facts))
     if users:
         who = f"pod {users[0]} uses it" + (f", and {len(users) - 1} others" if len(users) > 1 else "")
     else:
@@ -133,8 +147,12 @@ def _users_of(cluster: Cluster, key: ObjectKey) -> list[ObjectKey]:
         for pod_key, pod in cluster.pods.items()
         if pod_key.namespace == key.namespace
         and not pods.is_done(pod)
-        and any(reference.claim == key.name for reference in pod_claims.references(pod))
+        and any(reference.claim == key.name for reference in _references(cluster, pod))
     ]
+
+
+def _references(cluster: Cluster, pod: Pod) -> Sequence[pod_claims.ClaimReference]:
+    return pod_claims.references(pod, fixed_names=cluster.fixed_names)
 
 
 def _scheduler_message(pod: Pod) -> str:
@@ -149,7 +167,10 @@ def _scheduler_message(pod: Pod) -> str:
 
 def claims_of_pod(cluster: Cluster, key: ObjectKey, pod: Pod) -> PodClaims:
     """The claims a pod has or will have."""
-    found, facts, help = [], [], []
+    found: list[ResourceClaim] = []
+    classic_claims: list[ClassicClaim] = []
+    facts: list[str] = []
+    help: list[str] = []
     refused = False
     gates = (pod.get("spec") or {}).get("schedulingGates") or ()
     if gates:
@@ -158,38 +179,60 @@ def claims_of_pod(cluster: Cluster, key: ObjectKey, pod: Pod) -> PodClaims:
         help.append("whoever put the gates there must remove them before the pod is scheduled")
     for entry in (pod.get("spec") or {}).get("resourceClaims") or ():
         claim, fact, text = _claim_of(cluster, key, pod, entry)
+        problems: Iterable[tuple[str, str, bool]] = ()
+        if isinstance(claim, ClassicFound):
+            problems = _classic_problems(cluster, claim.claim)
+            classic_claims.append(claim.claim)
+        elif claim is not None:
+            problems = _claim_problems(cluster, claim)
+            found.append(claim)
         if fact:
             facts.append(fact)
             help.append(text)
-        if claim is None:
-            continue
-        for fact, text, bad in _claim_problems(cluster, claim):
+        for fact, text, bad in problems:
             facts.append(fact)
             help.append(text)
             refused |= bad
-        found.append(claim)
-    return PodClaims(found, facts, [text for text in help if text], refused)
+    return PodClaims(found, classic_claims, _once(facts), _once(filter(None, help)), refused)
+
+
+def _once(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))
+
+
+class ClassicFound(NamedTuple):
+    """A claim of the classic API."""
+
+    claim: ClassicClaim
 
 
 def _claim_of(
     cluster: Cluster, key: ObjectKey, pod: Pod, entry: PodResourceClaim
-) -> tuple[ResourceClaim | None, str, str]:
+) -> tuple[ResourceClaim | ClassicFound | None, str, str]:
     """The claim that an entry of the pod stands for, or what is wrong with it and what would help."""
     _, template_name = pod_claims.claim_and_template_names(entry)
-    try:
-        reference = pod_claims.reference(pod, entry)
-    except ClaimNotCreated as problem:
-        template = cluster.templates.get(ObjectKey(key.namespace, template_name or ""))
+    reference = pod_claims.known_reference(pod, entry, fixed_names=cluster.fixed_names)
+    made = None if reference is None else cluster.claims.get(ObjectKey(key.namespace, reference.claim or ""))
+    if reference is None or (reference.generated and reference.claim is not None and made is None):
+        template_key = ObjectKey(key.namespace, template_name or "")
+        template, classic_template = (
+            cluster.templates.get(template_key),
+            cluster.classic_templates.get(template_key),
+        )
         if template is not None:
             return _from_template(key, entry["name"], template), "", ""
+        if classic_template is not None:
+            return ClassicFound(classic.from_template(key, entry["name"], classic_template)), "", ""
         if template_name is None:
-            return None, str(problem), "name a resourceClaimName or a resourceClaimTemplateName"
-        known = [k.name for k in cluster.templates if k.namespace == key.namespace]
+            fact = f"entry {entry['name']} of the pod's resourceClaims names no claim and no template"
+            return None, fact, "name a resourceClaimName or a resourceClaimTemplateName"
+        templates = (*cluster.templates, *cluster.classic_templates)
+        known = [k.name for k in templates if k.namespace == key.namespace]
         fact = f"there is no ResourceClaimTemplate {template_name} in namespace {key.namespace}"
         return None, fact, _did_you_mean(template_name, known) or f"create the template {template_name}"
     if reference.claim is None:
         return None, "", ""
-    claim = cluster.claims.get(ObjectKey(key.namespace, reference.claim))
+    claim = made
     if claim is None:
         known = [k.name for k in cluster.claims if k.namespace == key.namespace]
         fact = f"there is no ResourceClaim {reference.claim} in namespace {key.namespace}"
@@ -198,12 +241,14 @@ def _claim_of(
             or f"create the claim {reference.claim}; if it was refused, dray explain -f FILE says why"
         )
         return None, fact, help
+    classic_claim = cluster.classic_claims.get(object_key(claim))
+    found = claim if classic_claim is None else ClassicFound(classic_claim)
     if (claim.get("metadata") or {}).get("deletionTimestamp"):
         fact = f"claim {reference.claim} is being deleted"
-        return claim, fact, "; ".join(scheduled.holders_of_claim(cluster, object_key(claim), claim))
+        return found, fact, "; ".join(scheduled.holders_of_claim(cluster, object_key(claim), claim))
     if reference.generated and (foreign := pod_claims.not_for_pod(pod, claim)):
-        return claim, foreign, f"delete claim {reference.claim}; one for this pod will then be made"
-    return claim, "", ""
+        return found, foreign, f"delete claim {reference.claim}; one for this pod will then be made"
+    return found, "", ""
 
 
 def _from_template(key: ObjectKey, entry: str, template: ResourceClaimTemplate) -> ResourceClaim:
@@ -215,6 +260,20 @@ def _from_template(key: ObjectKey, entry: str, template: ResourceClaimTemplate) 
         "metadata": {"name": f"{key.name}-{entry}", "namespace": key.namespace},
         "spec": inner,
     }
+
+
+def _classic_problems(cluster: Cluster, claim: ClassicClaim) -> Iterator[tuple[str, str, bool]]:
+    """The same for a claim of the classic API."""
+    name = claim["spec"].get("resourceClassName") or ""
+    if _is_allocated(claim) or name in cluster.resource_classes:
+        return
+    there = ", ".join(sorted(cluster.resource_classes)) or "none"
+    help = _did_you_mean(name, cluster.resource_classes)
+    yield (
+        f"claim {object_key(claim)} wants resource class {name}, which does not exist",
+        help or f"create the class, or use one of those there: {there}",
+        False,
+    )
 
 
 def _claim_problems(cluster: Cluster, claim: ResourceClaim) -> Iterator[tuple[str, str, bool]]:
@@ -268,11 +327,10 @@ def _explain_on_nodes(
     cluster: Cluster,
     subject: str,
     pod: Pod | None,
-    claims: Sequence[ResourceClaim],
+    trial: Trial,
     said: str,
     progress: Progress | None,
 ) -> Explanation:
-    trial = Trial(cluster, pod, claims)
     rejection = trial.pod_filters.prefilter() if trial.pod_filters is not None else None
     if rejection is not None:
         return Explanation(
@@ -285,35 +343,63 @@ def _explain_on_nodes(
     outcomes = evaluate_nodes(cluster, trial, progress=progress)
     fitting = [one for one in outcomes if one.fits]
     nodes = tuple(pending.group_nodes(cluster, trial, outcomes))
+    attempt = trial.pod_filters.classic if trial.pod_filters is not None else None
+    if fitting and attempt is not None and attempt.pending and pod is not None and _exists(pod):
+        waiting = classic.explain_waiting(cluster, subject, pod, attempt)
+        return replace(waiting, scheduler=said, nodes=nodes)
     if fitting:
         first = trial.evaluate(cluster.nodes[fitting[0].node], cluster.usage)
         return Explanation(
             subject=subject,
             outcome=Outcome.FITS,
-            headline=f"on {len(fitting)} of {len(outcomes)} nodes, the first being {first.node}",
+            headline=f"on {len(fitting)} of {len(outcomes)} nodes, the first being {first.node}"
+            + ("; only the driver of its claims knows what is free" if attempt and attempt.pending else ""),
             scheduler=said,
-            facts=tuple(allocated.planned_devices(trial.demands(first.node).documents, first)),
+            facts=(
+                *allocated.planned_devices(trial.demands(first.node).documents, first),
+                *_planned_instances(trial, first.node),
+            ),
             nodes=nodes,
             advice=_unscheduled(cluster, pod),
         )
     refused = any(one.device_outcome.reasons is not None for one in outcomes)
     requests = pending.explain_requests(cluster, trial, outcomes) if refused else []
+    help = advice.advise(cluster, trial, requests, outcomes)
+    facts: list[str] = []
+    if attempt is not None:
+        if pod is not None and _exists(pod):
+            facts += classic.negotiation_facts(cluster, object_key(pod), attempt)
+        help += classic.advise_unsuitable(cluster, attempt, list(cluster.nodes))
     return Explanation(
         subject=subject,
         outcome=Outcome.PENDING,
         headline=_headline(trial, outcomes, requests),
         scheduler=said,
+        facts=tuple(facts),
         requests=tuple(requests),
         nodes=nodes,
-        advice=tuple(advice.advise(cluster, trial, requests, outcomes)),
+        advice=tuple(help),
     )
+
+
+def _exists(pod: Pod) -> bool:
+    """Whether the pod is in the cluster already, rather than in a manifest alone."""
+    return bool((pod.get("metadata") or {}).get("creationTimestamp"))
+
+
+def _planned_instances(trial: Trial, node: str) -> Iterator[str]:
+    """What the scheduler would allocate to classic claims on a node."""
+    plan = trial.pod_filters.classic_plan(node) if trial.pod_filters is not None else None
+    if plan is not None:
+        for one in classic.planned_instances(plan):
+            yield f"claim {one.claim}: {one.driver}/{one.node}/{one.name}"
 
 
 def _unscheduled(cluster: Cluster, pod: Pod | None) -> tuple[str, ...]:
     """Advice for a pod that exists and fits, but is not scheduled."""
-    if pod is None or not (pod.get("metadata") or {}).get("creationTimestamp"):
+    if pod is None or not _exists(pod):
         return ()
-    scheduler = (pod.get("spec") or {}).get("schedulerName") or "default-scheduler"
+    scheduler = (pod.get("spec") or {}).get("schedulerName") or scheduled.DEFAULT_SCHEDULER
     return (f"it should be scheduled any moment; if it is not, is {scheduler} running?",)
 
 
@@ -340,10 +426,10 @@ def _headline(trial: Trial, outcomes: Sequence[NodeOutcome], requests: Sequence[
         wanted = 1 if request.wanted is None else request.wanted
         if not request.usable:
             why = ", ".join(f"{one.count} {one.text}" for one in request.removed[:_CAUSES_SHOWN])
-            return f"none of {request.considered} devices can serve request {request.request}: {why}"
+            return f"none of {request.considered} devices can serve {request.named}: {why}"
         if request.best.usable < wanted:
             return (
-                f"request {request.request} wants {wanted} devices on one node; "
+                f"{request.named} wants {wanted} devices on one node; "
                 f"the best node, {request.best.name}, has {request.best.usable} usable"
             )
     found = {id(one.device_outcome): one.device_outcome.reasons for one in outcomes}.values()

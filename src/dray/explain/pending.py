@@ -272,4 +272,6 @@ def _counted(request: RequestReasons) -> str:
         causes[describe_briefly(removal)] += removal.count
     removed = ", ".join(f"{count} {text}" for text, count in causes.most_common())
     there = f"{request.usable} of {request.considered} devices usable"
-    return f"request {request.request}: {wanted} wanted, {there}" + (f" ({removed})" if removed else "")
+    return f"request {request.request} of claim {request.claim}: {wanted} wanted, {there}" + (
+        f" ({removed})" if removed else ""
+    )

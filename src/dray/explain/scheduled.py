@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api import claims as pod_claims
 from dray.api.identity import DeviceID, ObjectKey, device_id
+from dray.explain import classic
 from dray.explain.allocated import claims_of, devices_of_claim, devices_of_pod
 from dray.explain.model.cluster import Cluster
 from dray.explain.model.explanation import Explanation, Outcome
@@ -14,6 +15,8 @@ from dray.explain.model.explanation import Explanation, Outcome
 if TYPE_CHECKING:
     from dray.api.types.core import Node, Pod
     from dray.api.types.resource import ResourceClaim
+
+DEFAULT_SCHEDULER = "default-scheduler"
 
 
 def explain_scheduled_pod(cluster: Cluster, key: ObjectKey, pod: Pod) -> Explanation | None:
@@ -75,7 +78,7 @@ def explain_allocated_claim(cluster: Cluster, key: ObjectKey, claim: ResourceCla
 def explain_binding_conditions(cluster: Cluster, key: ObjectKey, pod: Pod) -> Explanation | None:
     """A pod that has its devices but waits for them to become ready; None if it does not."""
     facts, drivers, failed = [], [], False
-    for name in claims_of(pod):
+    for name in claims_of(cluster, pod):
         claim = cluster.claims.get(ObjectKey(key.namespace, name)) or {}
         reported = {
             DeviceID(one.get("driver", ""), one.get("pool", ""), one.get("device", "")): one.get("conditions")
@@ -181,17 +184,65 @@ def _ready(node: Node) -> bool:
     return all(c.get("status") == "True" for c in conditions if c.get("type") == "Ready")
 
 
+# --- bound without its claims ---
+
+
+class Unallocated(NamedTuple):
+    """Why a pod has a node although its claim is not allocated, and what would help."""
+
+    fact: str
+    advice: str
+
+
+def _unallocated(cluster: Cluster, key: ObjectKey, pod: Pod, name: str) -> Unallocated:
+    spec, claim = pod.get("spec") or {}, cluster.classic_claims.get(ObjectKey(key.namespace, name))
+    if claim is not None and key in cluster.scheduling_contexts:
+        driver = classic.driver_of(cluster, claim)
+        return Unallocated(
+            f"claim {name} is not allocated: the pod was bound first, and driver {driver} has been asked since",
+            f"wait until driver {driver} has something free on {spec.get('nodeName')}, or let the scheduler "
+            "choose the node: remove nodeName; if nothing happens, is the driver's controller running?",
+        )
+    scheduler = spec.get("schedulerName") or DEFAULT_SCHEDULER
+    if scheduler != DEFAULT_SCHEDULER:
+        return Unallocated(
+            f"claim {name} is not allocated: scheduler {scheduler} does not allocate claims before it binds",
+            f"have {scheduler} run the DynamicResources plugin, or remove schedulerName from the pod",
+        )
+    return Unallocated(
+        f"claim {name} is not allocated: the pod got its node without it, from nodeName in its manifest "
+        "or from a scheduler without the DynamicResources plugin",
+        "a pod with claims must go through the scheduler: remove nodeName and use a node selector instead; if it has none, "
+        "switch on the scheduler's plugin DynamicResources and feature gate DynamicResourceAllocation",
+    )
+
+
+def explain_claim_of_bound_pod(cluster: Cluster, key: ObjectKey, user: ObjectKey) -> Explanation | None:
+    """An unallocated claim whose pod has a node already; None if it has none."""
+    pod = cluster.pods[user]
+    if not (node := (pod.get("spec") or {}).get("nodeName")):
+        return None
+    why = _unallocated(cluster, user, pod, key.name)
+    return Explanation(
+        subject=f"claim {key}",
+        outcome=Outcome.STUCK,
+        headline=f"pod {user} is bound to {node}, so no scheduler will allocate it",
+        facts=(why.fact,),
+        advice=(why.advice,),
+    )
+
+
 # --- being prepared ---
 
 
 def _prepare_facts(cluster: Cluster, key: ObjectKey, pod: Pod) -> Iterator[str]:
     uid = (pod.get("metadata") or {}).get("uid", "")
-    for reference in pod_claims.references(pod):
+    for reference in pod_claims.references(pod, fixed_names=cluster.fixed_names):
         claim = cluster.claims.get(ObjectKey(key.namespace, reference.claim or ""))
         if claim is None:
             yield f"claim {reference.claim} does not exist"
         elif pod_claims.allocation(claim) is None:
-            yield f"claim {reference.claim} is not allocated: the pod got its node without the scheduler"
+            yield _unallocated(cluster, key, pod, reference.claim or "").fact
         elif not pod_claims.is_reserved_for(claim, uid):
             yield f"claim {reference.claim} is not reserved for this pod"
         else:
@@ -215,10 +266,10 @@ def _prepare_facts(cluster: Cluster, key: ObjectKey, pod: Pod) -> Iterator[str]:
 
 def _prepare_advice(cluster: Cluster, key: ObjectKey, pod: Pod) -> Iterator[str]:
     spec = pod.get("spec") or {}
-    for reference in pod_claims.references(pod):
+    for reference in pod_claims.references(pod, fixed_names=cluster.fixed_names):
         claim = cluster.claims.get(ObjectKey(key.namespace, reference.claim or ""))
         if claim is None or pod_claims.allocation(claim) is None:
-            yield "a pod with claims must go through the scheduler: remove nodeName and use a node selector instead"
+            yield _unallocated(cluster, key, pod, reference.claim or "").advice
             return
     warnings = [one for one in cluster.warnings(pod) if "PrepareDynamicResources" in one]
     if any("is not registered" in one for one in warnings):

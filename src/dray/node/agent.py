@@ -95,6 +95,7 @@ class Agent:
             plugins=plugins,
             metrics=shared.metrics,
             fixed_names=quirks.names_claims_after_pod_and_entry,
+            prepares=quirks.prepares_claims,
         )
         self.workers = PodWorkers(self._pod_dependencies(shared.clock, recorder))
         self.registration = NodeRegistration(

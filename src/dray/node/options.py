@@ -50,7 +50,7 @@ class NodeOptions:
     version: str = "v1.36.4"
     #: The release whose kubelet this node is like (see ``quirks``). None: the server's.
     release: EffectiveVersion | None = None
-    #: Features in force; those that concern a node are device health and dynamic resources in PodResources.
+    #: Features in force; those that concern a node are claims, device health and dynamic resources in PodResources.
     gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
     #: Variables by which containers find the API server.
     services: Mapping[str, str] = field(default_factory=dict)

@@ -81,10 +81,14 @@ class KnownContainer:
 
     def next_backoff(self) -> float:
         """The wait after the attempt that is about to be made."""
-        ran = self.current.finished_at - self.current.started_at if self.current else 0.0
-        if self.current is None or ran >= BACKOFF_RESET_AFTER:
+        if self.current is None or _run_time(self.current) >= BACKOFF_RESET_AFTER:
             return 0.0
         return min(self.backoff * 2, MAX_BACKOFF) if self.backoff else INITIAL_BACKOFF
+
+
+def _run_time(container: ContainerStatus) -> float:
+    """Seconds for which a container ran; none if it never started."""
+    return container.finished_at - container.started_at if container.started_at else 0.0
 
 
 _UNKNOWN = KnownContainer()

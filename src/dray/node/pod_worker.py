@@ -128,13 +128,16 @@ class PodWorker:
             return
         if status.state is State.EXITED:
             self._end_probe(status.name)
-            status = self._with_termination_message(status)
-            changed = replace(known, current=status, stopping=False, started=False, ready=False, unhealthy="")
-            self.state = self.state.with_container(status.name, changed)
-            if changed.backoff and should_restart(self.pod, status.name, self.state):
-                text = f"Back-off restarting failed container {status.name} in pod {pods.full_name(self.pod)}"
-                self._event("Warning", "BackOff", text)
+            self._ended(known, self._with_termination_message(status))
             self._wake.set()
+
+    def _ended(self, known: KnownContainer, status: ContainerStatus) -> None:
+        """An attempt to run a container is over, however far it came."""
+        changed = replace(known, current=status, stopping=False, started=False, ready=False, unhealthy="")
+        self.state = self.state.with_container(status.name, changed)
+        if changed.backoff and should_restart(self.pod, status.name, self.state):
+            text = f"Back-off restarting failed container {status.name} in pod {pods.full_name(self.pod)}"
+            self._event("Warning", "BackOff", text)
 
     def _with_termination_message(self, status: ContainerStatus) -> ContainerStatus:
         spec = roles(self.pod).find(status.name)
@@ -279,10 +282,10 @@ class PodWorker:
             config = await self._config(spec, attempt)
             created = await runtime.create_container(self.state.sandbox.id, config)
             self._event("Normal", "Created", "Container created")
-        except (RuntimeFailure, CdiError, ContainerConfigError, MountError) as e:
+        except (RuntimeFailure, CdiError, ContainerConfigError, MountError, StatusError, OSError) as e:
             reason = (
                 "CreateContainerConfigError"
-                if isinstance(e, ContainerConfigError)
+                if isinstance(e, ContainerConfigError | StatusError)
                 else "CreateContainerError"
             )
             if isinstance(e, RuntimeFailure) and e.reason.startswith("ErrImage"):
@@ -304,9 +307,14 @@ class PodWorker:
                 message=str(e),
                 finished_at=now,
             )
-            self.state = self.state.with_container(name, replace(fresh, current=ended))
+            self._ended(fresh, ended)
+            if attempt == 0 and not runtime.capabilities.uses_images:
+                self._event("Warning", "ImageNotUsed", f"Container {name}: {_no_image(image)}")
             return
         self._event("Normal", "Started", "Container started")
+        if attempt == 0 and not runtime.capabilities.uses_images and not spec.get("command"):
+            text = f"Container {name} has no command, so it only sleeps: {_no_image(image)}"
+            self._event("Normal", "ImageNotUsed", text)
         failpoint("node.container.started")
         self._started(name, started)
 
@@ -360,7 +368,9 @@ class PodWorker:
         cdi_devices = tuple(node.claims.cdi_devices(self.pod, spec))
         edits = None
         if cdi_devices and not node.runtime.capabilities.resolves_cdi:
-            edits = node.cdi.resolve(cdi_devices)
+            edits = await asyncio.to_thread(
+                node.cdi.resolve, cdi_devices
+            )  # drivers' files may be slow to read
         if self.mounted_volumes is None:
             await self._mount_volumes()
             assert self.mounted_volumes is not None
@@ -526,3 +536,10 @@ class PodWorker:
             now=self._node.clock(),
             health=lambda spec: self._node.device_health(self.pod, spec),
         )
+
+
+def _no_image(image: str) -> str:
+    return (
+        f'this node runs commands of its host, not image "{image}". '
+        "Give a command that the host has, or start the node with --runtime cri:SOCKET to run images"
+    )

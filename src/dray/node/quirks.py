@@ -31,6 +31,8 @@ class Quirks:
     withdraws_classic_slices_at_once: bool
 
     # -- pods
+    #: Claims are prepared (gate DynamicResourceAllocation). Otherwise containers start without their devices.
+    prepares_claims: bool
     #: Claims from templates are named POD-ENTRY; later releases append a random suffix.
     names_claims_after_pod_and_entry: bool
     #: The status of containers shows the health of their devices.
@@ -48,6 +50,7 @@ class Quirks:
             accepts_v1alpha4=not emulated,
             classic_services=_classic_services(version),
             withdraws_classic_slices_at_once=emulated,
+            prepares_claims="DynamicResourceAllocation" in gates,
             names_claims_after_pod_and_entry=has_fixed_names(release),
             shows_device_health="ResourceHealthStatus" in gates,
             shows_claims_in_pod_resources="KubeletPodResourcesDynamicResources" in gates,

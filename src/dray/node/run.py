@@ -25,6 +25,8 @@ class Options:
     runtime: str = "process"
     #: Where the process runtime keeps its state.
     runtime_dir: Path = field(default_factory=lambda: Path("/var/lib/dray/runtime"))
+    #: Directories that containers of the process runtime do not see, besides those of the runtime and of the nodes.
+    hidden: Sequence[Path] = ()
     #: Containers go on running when the agent stops in an orderly way (they always do when it crashes).
     keep_containers: bool = False
     #: Where API servers elsewhere ask for logs, commands and ports; its number is in the nodes' options.
@@ -73,7 +75,8 @@ def make_runtime(options: Options) -> Runtime:
     if kind == "process":
         from dray.runtimes.process.runtime import ProcessRuntime
 
-        return ProcessRuntime(options.runtime_dir)
+        of_nodes = [path for node in options.nodes for path in (node.paths.kubelet, node.paths.logs)]
+        return ProcessRuntime(options.runtime_dir, hidden=[*options.hidden, *of_nodes])
     if kind == "cri" and argument:
         from dray.runtimes.cri.runtime import CriRuntime
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dray.allocation import POLICIES, Features
@@ -78,6 +78,9 @@ def build_profiles(
     quirks = PlacementQuirks.of(version, gates)
 
     def framework(profile: SchedulerProfile) -> Framework:
+        if not quirks.allocates_claims:
+            disabled = frozenset(profile.plugins.disabled) | {dynamic_resources.PLUGIN}
+            profile = replace(profile, plugins=replace(profile.plugins, disabled=disabled))
         options = dynamic_resources.Options(
             features=features,
             quirks=quirks,

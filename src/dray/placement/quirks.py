@@ -34,6 +34,9 @@ class PlacementQuirks:
     #: Below 100 nodes every node is filtered for devices before one is chosen, so the error of a selector on any of
     #: them is an error of the attempt.
     filters_devices_on_every_node: bool = False
+    #: Claims are allocated (gate DynamicResourceAllocation). Otherwise the DynamicResources plugin is disabled in every
+    #: profile: pods with claims are bound like others, and the kubelet holds them back.
+    allocates_claims: bool = True
     #: Device classes serve extended resources (gate DRAExtendedResource).
     serves_extended_resources: bool = True
     #: Devices may stand for cpu or memory of their node (gate DRANodeAllocatableResources).
@@ -54,6 +57,7 @@ class PlacementQuirks:
             adds_advice=not emulated,
             postfilter_needs_cycle_state=emulated,
             filters_devices_on_every_node=emulated,
+            allocates_claims="DynamicResourceAllocation" in gates,
             serves_extended_resources="DRAExtendedResource" in gates,
             maps_node_allocatable="DRANodeAllocatableResources" in gates,
             limits_filter_time="DRASchedulerFilterTimeout" in gates,

@@ -19,10 +19,11 @@ from pathlib import PurePosixPath
 
 _DETACH, _NOFOLLOW = 2, 8
 # Linux gave these the same numbers on every architecture.
-_OPEN_TREE, _MOVE_MOUNT, _OPENAT2 = 428, 429, 437
+_OPEN_TREE, _MOVE_MOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 437, 442
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH = 0x02, 0x08
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _OPEN_TREE_CLONE = 1
+_MOUNT_ATTR_RDONLY = 1
 _MOVE_MOUNT_F_EMPTY_PATH = 4
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -109,6 +110,16 @@ def attach(tree: int, target: str) -> None:
         ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH),
     )
     os.close(tree)
+
+
+def make_read_only(target: str) -> None:
+    """Makes a mount and all mounts below it read-only."""
+    attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)
+    _call(
+        _MOUNT_SETATTR,
+        *(ctypes.c_int(_AT_FDCWD), os.fsencode(target), ctypes.c_uint(_AT_RECURSIVE)),
+        *(ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes))),
+    )
 
 
 def detach(target: str) -> None:

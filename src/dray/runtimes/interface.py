@@ -113,6 +113,8 @@ class ContainerConfig:
     group: int | None = None
     groups: tuple[int, ...] = ()
     privileged: bool = False
+    add_capabilities: tuple[str, ...] = ()
+    drop_capabilities: tuple[str, ...] = ()
     read_only_root: bool = False
     no_new_privileges: bool = False
     cpu_milli: int = 0
@@ -230,6 +232,8 @@ class Capabilities:
     mounts_host_files: bool = True
     #: Programs run in containers, so that there is something to probe and to tell about in events.
     runs_programs: bool = True
+    #: Containers have the files of their image; otherwise those of the host, and an image is but a name.
+    uses_images: bool = True
 
 
 class Runtime(Protocol):

@@ -1,7 +1,7 @@
 """The scheduler: its parts wired together, and the loop that tries one pod after the other.
 
 An attempt is synchronous, so nothing changes while it runs, and what it decides is assumed in memory at once. The
-binding cycles run beside the loop.
+binding cycles run beside the loop, and so do evaluations of selectors that take long: the attempt is then made anew.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from dray.allocation.devices import EvaluationPending
 from dray.api.release import EffectiveVersion, Gates
 from dray.client.client import Client
 from dray.client.informers import Informers
@@ -23,7 +25,7 @@ from dray.placement.cache.nodes import ClusterCache
 from dray.placement.config import SchedulerProfile
 from dray.placement.decision import decide
 from dray.placement.outcome import Bind, Failure, Gated, Unschedulable
-from dray.placement.profiles import build_profiles
+from dray.placement.profiles import Framework, build_profiles
 from dray.placement.quirks import PlacementQuirks
 from dray.scheduler.binding.binding_cycle import BindingCycles
 from dray.scheduler.event_handlers import EventHandlers
@@ -45,6 +47,9 @@ log = logging.getLogger(__name__)
 _GATE_SECONDS = 2.0
 #: attempts in a row before other tasks get the event loop
 _BATCH = 8
+#: how long selectors may be evaluated in one go; what takes longer is evaluated in a thread, and the pod waits for it
+_EVALUATION_SECONDS = 0.01
+_EVALUATING = "the selectors of its claims take long to evaluate"
 
 
 class Scheduler:
@@ -72,6 +77,7 @@ class Scheduler:
         self._rng = rng or random.Random()
         self._quirks = quirks = SchedulerQuirks.of(version, gates)
         self._tasks: asyncio.TaskGroup | None = None
+        self._evaluator = ThreadPoolExecutor(max_workers=1, thread_name_prefix="selectors")
         self.metrics = metrics or Metrics()
         self.cluster = ClusterCache()
         self.claim_cache = ClaimCache(freed=self.cluster.touch_nodes)
@@ -125,8 +131,11 @@ class Scheduler:
             self._tasks.create_task(self._flush_unschedulable(), name="scheduler-flush-unschedulable")
             if self._quirks.reports_gated_pods:
                 self._tasks.create_task(self._report_gated(), name="scheduler-gates")
-            while True:
-                await self._next()
+            try:
+                while True:
+                    await self._next()
+            finally:
+                self._evaluator.shutdown(wait=False, cancel_futures=True)
 
     async def _next(self) -> None:
         self._pending.wakeup.clear()
@@ -181,13 +190,22 @@ class Scheduler:
         pod, framework = entry.pod, self._profiles.of(entry.pod)
         profile = framework.profile
         began = self._monotonic()
-        decision = decide(
-            pod,
-            framework,
-            spread=self._listers.spread(pod, profile),
-            budgets=self._listers.budgets,
-            storage=self._listers.storage if profile.enabled("VolumeBinding") else None,
-        )
+        evaluations = self.claim_cache.inventory.evaluations
+        evaluations.seconds_left = _EVALUATION_SECONDS
+        try:
+            decision = decide(
+                pod,
+                framework,
+                spread=self._listers.spread(pod, profile),
+                budgets=self._listers.budgets,
+                storage=self._listers.storage if profile.enabled("VolumeBinding") else None,
+            )
+        except EvaluationPending as pending:
+            self._evaluate(entry, pending, framework)
+            return False
+        finally:
+            evaluations.seconds_left = None
+        entry.evaluation_seconds = 0.0
         if isinstance(decision, Gated):
             self.queue.gate_again(entry, decision.reason)
             return False
@@ -201,6 +219,24 @@ class Scheduler:
             case Failure():
                 self._failure_handler.fail(entry, decision)
         return False
+
+    def _evaluate(self, entry: QueuedPodInfo, pending: EvaluationPending, framework: Framework) -> None:
+        """The attempt is made anew when the verdict that it lacks is there. Verdicts are kept, so it gets further."""
+        limit = framework.profile.filter_timeout
+        if framework.quirks.limits_filter_time and limit and entry.evaluation_seconds > limit:
+            entry.evaluation_seconds = 0.0
+            message = f"{_EVALUATING}: more than {limit:g} s so far"
+            self._failure_handler.fail(entry, Failure(f'running "DynamicResources" filter plugin: {message}'))
+            return
+        self.queue.gate_again(entry, _EVALUATING)
+        self._spawn(self._settle(entry, pending))
+
+    async def _settle(self, entry: QueuedPodInfo, pending: EvaluationPending) -> None:
+        loop = asyncio.get_running_loop()
+        entry.evaluation_seconds += await loop.run_in_executor(self._evaluator, pending.settle)
+        if self.queue.at_gate(entry.pod.uid) is entry:
+            self.queue.update(entry.pod, gate="", may_help=True)
+            self._pending.wakeup.set()
 
     def _share_id(self) -> str:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))

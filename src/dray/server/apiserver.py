@@ -56,6 +56,7 @@ from dray.server.endpoints.decoder import Decoder
 from dray.server.endpoints.requestinfo import RequestInfo, request_info
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import RawBody, Response
+from dray.server.endpoints.yamljson import LargeYAML
 from dray.server.handlers.table import Handler, HandlerTable, NoSuchMethod, NoSuchPath
 from dray.server.managedfields.manager import FieldManager
 from dray.server.metrics import Metrics
@@ -114,6 +115,7 @@ class APIServer:
         self._memory = ValidationCache()
         self.resources = Resources(store, release=version.emulation)
         self.decoder = Decoder(self.resources)
+        self._large_yaml = LargeYAML()
         self.handlers = HandlerTable()
         self._routes: dict[tuple[str | bool, ...], _Route] = {}  # by the shape of the request
         self.resources.on_change(self._routes.clear)
@@ -137,10 +139,10 @@ class APIServer:
             info = request.info = request_info(request.method, request.path, request.query)
         user = caller = request.user
         if user is None:
-            user = caller = self.authenticator.authenticate(request)
-            if (wanted := wanted_user(request.headers)) is not None:
-                user = self.impersonation.impersonate(wanted, authorizer_attributes(user, info, request))
-            request.user = user
+            user, caller = self._identify(request, info)
+            request.user, request.authenticated = user, True
+            if request.admit is not None:
+                request.admit(caller)
         attributes = authorizer_attributes(user, info, request)
         if request.audit_context is not None:
             request.audit_context.identified(attributes, caller=caller or user)
@@ -149,16 +151,36 @@ class APIServer:
             request.audit_context.decided(verdict)
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
+        if request.receive is not None:
+            await request.receive()
         if not info.resource:
             return await self._handle_path(request, info)
         resource, codec, handler = self._route(info)
         if codec.version.deprecated:
             request.warn(codec.version.deprecated)
         media = negotiation.negotiate_output(request, custom=resource.kind.custom)
+        await self._large_yaml.convert(request)
         try:
             return await handler(Call(self, request, info, resource, codec, user, media))
         except StoreError as e:
             raise ServiceUnavailable(f"storage is not available: {e}") from e
+
+    def _identify(self, request: Request, info: RequestInfo) -> tuple[UserInfo, UserInfo]:
+        """The user that a request acts as, and the caller, who differs if that user is impersonated."""
+        caller = self.authenticator.authenticate(request)
+        if (wanted := wanted_user(request.headers)) is None:
+            return caller, caller
+        return self.impersonation.impersonate(wanted, authorizer_attributes(caller, info, request)), caller
+
+    def still_allows(self, request: Request) -> bool:
+        """Whether a request that was let in would be let in now, as the same user."""
+        assert request.info is not None
+        try:
+            user, _ = self._identify(request, request.info)
+        except StatusError:
+            return False
+        attributes = authorizer_attributes(user, request.info, request)
+        return user == request.user and self.authorizer.authorize(attributes).allowed
 
     def authorize_create(self, call: Call) -> None:
         """An update or an apply that would create its object needs the right to create as well."""
@@ -166,6 +188,13 @@ class APIServer:
         verdict = self.authorizer.authorize(attributes)
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
+
+    def serves(self, info: RequestInfo) -> bool:
+        """Whether there is a handler for a request to a resource."""
+        try:
+            return bool(info.resource) and self._route(info) is not None
+        except StatusError:
+            return False
 
     def _route(self, info: RequestInfo) -> _Route:
         """The handler of a request. Requests of one shape have one handler, which is looked up once and kept."""

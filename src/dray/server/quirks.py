@@ -12,7 +12,7 @@ from dray.api.release import V1_34, V1_35, EffectiveVersion, Gates
 class Quirks:
     """One boolean for each difference. ``Quirks.of`` is the place that knows releases and feature gates."""
 
-    #: Beyond upstream: an allocation that takes a device of another protected claim is a conflict.
+    #: Beyond upstream: an allocation of a protected claim that takes what other claims have is a conflict.
     books_devices: bool
     #: Beyond upstream: a new pod has the names of its claims from templates in its status.
     names_claims_at_pod_creation: bool

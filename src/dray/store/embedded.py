@@ -110,6 +110,9 @@ class EmbeddedStore:
 
     # Writing
 
+    async def check_writable(self) -> None:
+        self._check_open()
+
     async def create(self, key: str, value: bytes, *, ttl: float | None = None) -> int:
         while key in self._in_flight:
             await self._settlement()

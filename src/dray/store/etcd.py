@@ -250,6 +250,9 @@ class EtcdStore:
 
     # Compaction and end
 
+    async def check_writable(self) -> None:
+        self._check_open()
+
     async def compact(self, revision: int) -> None:
         self._check_open()
         try:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
+import logging
 from pathlib import Path
 
 from dray.store.interface import Store, StoreError
+
+_log = logging.getLogger(__name__)
 
 _FORMS = "memory, sqlite, sqlite:PATH or etcd://HOST:PORT[,HOST:PORT...]"
 
@@ -26,5 +30,20 @@ async def open_store(spec: str, *, data: Path) -> Store:
 
             endpoints = [endpoint for endpoint in rest.removeprefix("//").rstrip("/").split(",") if endpoint]
             if endpoints:
+                if far := [endpoint for endpoint in endpoints if not _is_local(endpoint)]:
+                    _log.warning(
+                        "etcd at %s is reached without TLS: whoever can reach it or listen in controls the "
+                        "cluster, so keep that network private, or put a TLS tunnel on this machine before it",
+                        ",".join(far),
+                    )
                 return await EtcdStore.open(endpoints)
     raise StoreError(f"{spec!r} names no store: it is one of {_FORMS}")
+
+
+def _is_local(endpoint: str) -> bool:
+    """Whether what is sent to HOST:PORT stays on this machine."""
+    host = endpoint.rpartition(":")[0].strip("[]") or endpoint
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -196,6 +196,10 @@ class Store(Protocol):
         """The newest revision, linearizable."""
         ...
 
+    async def check_writable(self) -> None:
+        """Raises ``StoreUnavailable`` if the last write failed and writing still fails."""
+        ...
+
     async def compact(self, revision: int) -> None:
         """Forget what was superseded at or before ``revision``. Nothing happens if that is done already."""
         ...

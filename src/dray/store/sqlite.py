@@ -45,6 +45,7 @@ class _Batch:
     expiries: list[float | None]
     answers: list[asyncio.Future[int]]
     discards: list[int] = field(default_factory=list)
+    probes: list[asyncio.Future[None]] = field(default_factory=list)  # of those who ask whether writing works
 
 
 class _Decided(msgspec.Struct):
@@ -61,10 +62,17 @@ class SqliteStore(EmbeddedStore):
     """See ``open``."""
 
     def __init__(
-        self, connection: sqlite3.Connection, state: State, **options: Unpack[EmbeddedOptions]
+        self,
+        connection: sqlite3.Connection,
+        state: State,
+        record: sqlite_log.RevisionRecord,
+        **options: Unpack[EmbeddedOptions],
     ) -> None:
         super().__init__(state, **options)
         self._connection = connection
+        self._record = record
+        self._probes: list[asyncio.Future[None]] = []
+        self._last_commit_failed = False
         self._waiting: list[_Decided] = []
         self._discards: deque[int] = deque()
         self._compacted_on_disk = state.compacted
@@ -77,17 +85,25 @@ class SqliteStore(EmbeddedStore):
     async def open(cls, path: Path, **options: Unpack[EmbeddedOptions]) -> SqliteStore:
         """Open or create the store in the file ``path``, which no other process may have open."""
         try:
-            connection, loaded = await asyncio.to_thread(_open_and_load, path)
-        except sqlite3.Error as error:
+            connection, loaded, record = await asyncio.to_thread(_open_and_load, path)
+        except (sqlite3.Error, OSError) as error:
             hint = "another process has it open" if "locked" in str(error) else str(error)
             raise StoreUnavailable(f"cannot open {path}: {hint}") from error
-        store = cls(connection, loaded.state, **options)
+        store = cls(connection, loaded.state, record, **options)
         for expires, entry in loaded.expiries:
             store._expire_at(expires, entry.key, entry.mod_revision)
         store._discard(loaded.garbage)
         return store
 
     # In the event loop
+
+    async def check_writable(self) -> None:
+        self._check_open()
+        if self._last_commit_failed:
+            probe: asyncio.Future[None] = self._loop.create_future()
+            self._probes.append(probe)
+            self._hand_over()
+            await probe
 
     def _submit(
         self, key: str, value: bytes | None, previous: KeyValue | None, expires: float | None
@@ -107,7 +123,7 @@ class SqliteStore(EmbeddedStore):
         """Give the writer everything that waits, unless it is at work."""
         compacted = self._state.compacted
         compacting = bool(self._discards) or compacted != self._compacted_on_disk
-        if self._committing or not (self._waiting or compacting):
+        if self._committing or not (self._waiting or compacting or self._probes):
             return
         self._committing = True
         durable = self._state.revision
@@ -124,11 +140,13 @@ class SqliteStore(EmbeddedStore):
         )
         while self._discards and len(batch.discards) < BATCH_DISCARDS:
             batch.discards.append(self._discards.popleft())
+        batch.probes, self._probes = self._probes, []
         self._batches.put(batch)
 
     def _settle(self, batch: _Batch, error: Exception | None) -> None:
         """A batch is durable or has failed: answer its writers, and commit what has gathered meanwhile."""
         self._committing = False
+        self._last_commit_failed = error is not None
         self._in_flight.difference_update([event.key for event in batch.events])
         if error is None:
             self._compacted_on_disk = batch.compacted or self._compacted_on_disk
@@ -137,14 +155,19 @@ class SqliteStore(EmbeddedStore):
             for event, answer in zip(batch.events, batch.answers, strict=True):
                 if not answer.done():
                     answer.set_result(event.revision)
+            for probe in batch.probes:
+                if not probe.done():
+                    probe.set_result(None)
         else:
-            _log.error("a commit of %d writes failed: %s", len(batch.events), error)
+            if batch.events:
+                _log.error("a commit of %d writes failed: %s", len(batch.events), error)
             self._discards.extend(batch.discards)
-            for answer in batch.answers:
-                if not answer.done():
-                    answer.set_exception(StoreUnavailable(f"the write could not be made durable: {error}"))
+            failed: list[asyncio.Future[int] | asyncio.Future[None]] = [*batch.answers, *batch.probes]
+            for waiting in failed:
+                if not waiting.done():
+                    waiting.set_exception(StoreUnavailable(f"the write could not be made durable: {error}"))
         self._tell_settlement()
-        if self._waiting:
+        if self._waiting or self._probes:
             self._loop.call_soon(self._hand_over)  # who has just been answered may have the next write ready
         elif error is None:
             # After a failure, what is left to discard comes with the next write: trying at once might never end.
@@ -164,6 +187,8 @@ class SqliteStore(EmbeddedStore):
             failure: Exception | None = None
             try:
                 _commit(self._connection, batch, suspect=suspect)
+                if batch.events:
+                    self._record.write(batch.events[-1].revision)
             except Exception as error:
                 failure = error
             suspect = failure is not None
@@ -172,10 +197,11 @@ class SqliteStore(EmbeddedStore):
             ):  # the loop has been closed: there is no writer left to answer
                 self._loop.call_soon_threadsafe(self._settle, batch, failure)
         self._connection.close()
+        self._record.close()
 
 
 def _commit(connection: sqlite3.Connection, batch: _Batch, *, suspect: bool) -> None:
-    if not suspect and batch.compacted is None:
+    if not suspect and batch.compacted is None and not batch.probes:
         sqlite_log.append(connection, batch.events, batch.expiries)
         return
     with sqlite_log.transaction(connection):
@@ -185,15 +211,31 @@ def _commit(connection: sqlite3.Connection, batch: _Batch, *, suspect: bool) -> 
             sqlite_log.discard(connection, batch.discards, compacted=batch.compacted)
         if batch.events:
             sqlite_log.append(connection, batch.events, batch.expiries)
+        elif batch.probes:
+            sqlite_log.probe(connection)
 
 
-def _open_and_load(path: Path) -> tuple[sqlite3.Connection, sqlite_log.Loaded]:
+def _open_and_load(
+    path: Path,
+) -> tuple[sqlite3.Connection, sqlite_log.Loaded, sqlite_log.RevisionRecord]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The file holds secrets; SQLite gives its write-ahead log the same permissions.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite_log.connect(path)
     try:
-        return connection, sqlite_log.load(connection)
+        record = sqlite_log.RevisionRecord(path.with_name(f"{path.name}-revision"))
+        loaded = sqlite_log.load(connection)
+        newest, recorded = loaded.state.revision, record.read()
+        if newest < recorded:
+            _log.error(
+                "%s is damaged: its last %d writes are missing (it ends at revision %d, %d was acknowledged); "
+                "restore a copy, or go on without them",
+                path, recorded - newest, newest, recorded,
+            )  # fmt: skip
+            sqlite_log.skip_revisions(connection, after=recorded)
+            loaded = sqlite_log.load(connection)
+        record.write(loaded.state.revision)
+        return connection, loaded, record
     except BaseException:
         connection.close()
         raise

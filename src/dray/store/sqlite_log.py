@@ -2,10 +2,15 @@
 
 A row without a value is a deletion. Rows are only ever appended; compaction removes those that can no longer be asked
 for. There is no index beside the row id: the state is read once, at start, and kept in memory.
+
+SQLite recovers a damaged write-ahead log by cutting it off, without a word. A record of the newest revision, in a file of
+its own, tells how much was cut.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -106,6 +111,32 @@ def load(connection: sqlite3.Connection) -> Loaded:
     return Loaded(state, expiries, garbage)
 
 
+def skip_revisions(connection: sqlite3.Connection, *, after: int) -> None:
+    """Go on after revisions that were given once and are lost: nobody may get them again for something else, and who
+    watches from one of them must be told to read anew."""
+    with transaction(connection):
+        discard(connection, (), compacted=after + 1)
+
+
+class RevisionRecord:
+    """The newest revision that is on disk, in 21 bytes that are overwritten after each commit. They are not synced: after
+    a loss of power the record may be too old, but it is never too new."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def read(self) -> int:
+        text = os.pread(self._descriptor, 21, 0)
+        return int(text) if text.strip().isdigit() else 0
+
+    def write(self, revision: int) -> None:
+        with contextlib.suppress(OSError):  # the commit itself has succeeded
+            os.pwrite(self._descriptor, b"%020d\n" % revision, 0)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
 def _note_expiry(expires_by_key: dict[str, float], key: str, expires: float | None) -> None:
     if expires is not None:
         expires_by_key[key] = expires
@@ -135,6 +166,11 @@ def discard(connection: sqlite3.Connection, revisions: Iterable[int], *, compact
     """Remove rows of a compaction up to ``compacted``, which is noted first of all."""
     connection.execute("UPDATE compaction SET revision = ?1 WHERE revision <> ?1", (compacted,))
     connection.executemany("DELETE FROM log WHERE revision = ?", ((revision,) for revision in revisions))
+
+
+def probe(connection: sqlite3.Connection) -> None:
+    """Write something that changes nothing; raises if nothing can be written."""
+    connection.execute("UPDATE compaction SET revision = revision")
 
 
 @contextmanager

@@ -15,6 +15,10 @@ from dray.wire.errors import ConnectionLost, ProtocolError, WireError
 
 #: Bytes received and not yet read, above which the server is made to wait.
 HIGH_WATER: Final = 4 * 2**20
+#: What a piece takes beside its bytes: a server may send a body byte by byte.
+_PIECE_BYTES: Final = 64
+#: Bytes of headers, trailers and the like that an answer may have in a row.
+MAX_HEAD_BYTES: Final = 256 * 2**10
 
 
 class Head(NamedTuple):
@@ -33,9 +37,11 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[str, str] = {}
+        self._repeated: dict[str, list[str]] = {}
         self._head: Head | None = None
         self._pieces: deque[bytes] = deque()
         self._size = 0
+        self._head_bytes = 0  # received since the parser told of a head, a piece of a body or an end
         self._complete = False
         self._keep_alive = False
         self._upgraded = False
@@ -53,7 +59,7 @@ class ClientConnection(asyncio.Protocol):
         if self._error is not None:
             raise self._error
         self._parser = httptools.HttpResponseParser(self)
-        self._headers, self._head, self._complete = {}, None, False
+        self._headers, self._head, self._complete, self._head_bytes = {}, None, False, 0
         self.write(data)
 
     async def head(self) -> Head:
@@ -194,6 +200,7 @@ class ClientConnection(asyncio.Protocol):
             else:
                 self.on_body(data)
             return
+        self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -203,14 +210,26 @@ class ClientConnection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._fail(ProtocolError(f"the server does not speak HTTP: {error}", error))
             self.close()
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._fail(ProtocolError(f"the headers of the answer are larger than {MAX_HEAD_BYTES} bytes"))
+            self.close()
 
     # What the parser calls
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head is not None:
+            return  # trailers are no headers
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
+        if key in self._headers:
+            self._repeated.setdefault(key, [self._headers[key]]).append(text)
+        else:
+            self._headers[key] = text
 
     def on_headers_complete(self) -> None:
+        self._head_bytes = 0
+        for key, values in self._repeated.items():
+            self._headers[key] = ", ".join(values)
+        self._repeated = {}
         status = self._parser.get_status_code()
         if status >= 200 or status == 101:
             self._head = Head(status, self._headers)
@@ -219,13 +238,15 @@ class ClientConnection(asyncio.Protocol):
             self._headers = {}
 
     def on_body(self, data: bytes) -> None:
+        self._head_bytes = 0
         self._pieces.append(data)
-        self._size += len(data)
+        self._size += len(data) + _PIECE_BYTES
         if self._size > HIGH_WATER and self._transport is not None:
             self._transport.pause_reading()
         self._wake()
 
     def on_message_complete(self) -> None:
+        self._head_bytes = 0
         if self._head is not None:
             self._complete = True
             self._keep_alive = self._parser.should_keep_alive()  # later on the parser has forgotten

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import socket
 import ssl
 import time
 from email.utils import formatdate
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 from dray.wire.messages import Handler, Limits, R, Refusal, plain_refusal
 from dray.wire.server_connection import ServerConnection
 
 log = logging.getLogger(__name__)
+
+#: Seconds without accepting after that has failed, most likely for want of file descriptors.
+_ACCEPT_PAUSE: Final = 1.0
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -50,7 +54,12 @@ class HTTPServer(Generic[R]):
         self.limits = limits or Limits()
         self.refuse = refuse
         self.connections: set[ServerConnection] = set()
+        self.max_connections = _max_connections(self.limits)
         self.draining = False
+        self._held = 0
+        self._holding: dict[
+            ServerConnection, None
+        ] = {}  # connections with unfinished requests, the oldest first
         self._empty = asyncio.Event()  # set while draining, once the last connection is gone
         self._date = (0, b"")
         self._servers: list[asyncio.Server] = []
@@ -78,10 +87,11 @@ class HTTPServer(Generic[R]):
                 sock, _ = listener.accept()
             except (BlockingIOError, InterruptedError):
                 return
-            except OSError as e:  # out of file descriptors, most likely
+            except OSError as e:
                 log.warning("cannot accept a connection: %s", e)
+                self._pause_accepting(listener)
                 return
-            if len(self.connections) + len(self._sniffers) >= self.limits.connections:
+            if len(self.connections) + len(self._sniffers) >= self.max_connections:
                 sock.close()
                 continue
             sock.setblocking(False)
@@ -89,6 +99,17 @@ class HTTPServer(Generic[R]):
             # Left alone, the kernel would buffer megabytes for every watcher that does not read.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.unsent_bytes)
             self._sniffers.add(_Sniffer(self, sock))
+
+    def _pause_accepting(self, listener: socket.socket) -> None:
+        """Leave those who wait to the kernel for a while; asked at once again, it would fail at once again."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listener.fileno())
+
+        def resume() -> None:
+            if not self.draining:
+                loop.add_reader(listener.fileno(), self._accept, listener)
+
+        loop.call_later(_ACCEPT_PAUSE, resume)
 
     async def _sweep(self) -> None:
         """Close connections whose peer takes too long. One timer serves them all."""
@@ -111,6 +132,16 @@ class HTTPServer(Generic[R]):
         self.connections.discard(connection)
         if self.draining and not self.connections:
             self._empty.set()
+
+    def hold(self, connection: ServerConnection, held: int, change: int) -> None:
+        """Count what connections keep of unfinished requests. Beyond the limit those that take longest are refused."""
+        self._held += change
+        if not held:
+            self._holding.pop(connection, None)
+            return
+        self._holding[connection] = None
+        while self._held > self.limits.held_bytes:
+            next(iter(self._holding)).shed()
 
     async def drain(self, seconds: float) -> None:
         """Stop listening, let running requests finish, end streams, then close what is left."""
@@ -136,6 +167,14 @@ class HTTPServer(Generic[R]):
             self._sweeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._sweeper
+
+
+def _max_connections(limits: Limits) -> int:
+    """Connections leave file descriptors for everything else that the process does."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return limits.connections
+    return min(limits.connections, max(1, int(soft * limits.descriptors)))
 
 
 class _Sniffer:

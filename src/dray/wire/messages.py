@@ -121,6 +121,8 @@ class Request(msgspec.Struct, eq=False):
     peer: Peer = _NOBODY
     upgradable: bool = False
     http: tuple[str, bool] = ("1.1", True)  # the version spoken, and whether the connection may stay
+    #: Present while the body has not arrived yet: a handler that wants the body calls it and waits for it.
+    receive: Callable[[], Awaitable[None]] | None = None
 
 
 R = TypeVar("R", bound=Request)
@@ -138,8 +140,9 @@ class Limits:
     handshake_seconds: float = 10.0
     stalled_seconds: float = 60.0  # a response that the peer does not read
     unsent_bytes: int = 128 << 10  # what waits for a slow reader, in the kernel and again in this process
-    pipelined: int = 16
+    held_bytes: int = 64 << 20  # what all clients together may have sent of requests that are not complete
     connections: int = 20_000
+    descriptors: float = 0.5  # of the file descriptors of the process, for connections
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """One HTTP/1.1 connection: bytes in, requests to the handler in order, replies and streams out.
 
-The connection keeps the server's limits and deadlines. Requests of one connection are served in the order in which they
-came, however they were pipelined.
+The connection keeps the server's limits and deadlines. The head of a request is collected until it is complete, counted
+as it arrives, and parsed once; its body is taken by its length or its chunks. A request that was pipelined is looked at
+when the one before it has been answered.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import asyncio
 import logging
 import re
 import time
-from collections import deque
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import httptools
 
+from dray.wire.chunked import ChunkedBody
 from dray.wire.duplex import Duplex, Stream
+from dray.wire.errors import ProtocolError, TooLarge
 from dray.wire.messages import Headers, Peer, Query, Reply, Request
 
 if TYPE_CHECKING:
@@ -29,9 +31,17 @@ log = logging.getLogger(__name__)
 
 _STATUS_LINES = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}
 _METHOD = re.compile(rb"([A-Za-z][A-Za-z0-9!#$%&'*+.^_`|~-]{0,31}) /")
-_HEADER_TOO_LARGE = "431 Request Header Fields Too Large"
+_START: Final = re.compile(rb"[A-Za-z]")
+_SPACE: Final = 32
+_END_OF_HEAD: Final = b"\r\n\r\n"
 _BODILESS = frozenset({101, 204, 304})
+#: What a client may send ahead while a request of its is being answered, or before its body is asked for.
+_UNASKED_BYTES: Final = 64 << 10
 _names: dict[bytes, str] = {}
+
+#: Method, version, whether the connection may stay, and whether it may be upgraded.
+_Line = tuple[bytes, str, bool, bool]
+_NO_LINE: _Line | None = None
 
 
 class ServerConnection(asyncio.Protocol):
@@ -44,29 +54,35 @@ class ServerConnection(asyncio.Protocol):
         self._transport: Any = None
         self._peer = Peer()
         self._parser = httptools.HttpRequestParser(self)
-        self._queue: deque[Request] = deque()
         self._task: asyncio.Task[None] | None = None
         self._stream: Stream | None = None
         self._duplex: Duplex | None = None
         self._keep_alive = server.keep_alive
         self._chunked = False
-        self._refused = False
+        self._refusal: Reply | None = None  # after it nothing is read any more
         self._reading = True
-        self._early: bytes | None = None  # what followed a request to upgrade, until the handler has decided
+        self._ended = False  # the client sends nothing more
         self._room: asyncio.Event | None = None  # present while the peer is slow
-        # the request being parsed
-        self._method = ""  # when it is not one of the parser's
+        self._pending = bytearray()  # received, and neither a request nor a body yet
+        self._scanned = 0  # how far the end of a head was looked for
+        self._held = 0  # what the server was told last
+        # the head that is being parsed
         self._url = b""
         self._headers = Headers()
-        self._body: list[bytes] = []
-        self._size = 0
+        self._line = _NO_LINE
+        # the request whose body has not arrived yet
+        self._request: Request | None = None
+        self._left = 0
+        self._chunks: ChunkedBody | None = None
+        self._discards = False  # the request has been answered without its body
+        self._arrival: asyncio.Future[None] | None = None  # the handler waits for the body
 
     # -- connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self.server.connections.add(self)
-        if len(self.server.connections) > self.server.limits.connections:
+        if len(self.server.connections) > self.server.max_connections:
             self.abort()
             return
         address = transport.get_extra_info("peername")
@@ -78,11 +94,15 @@ class ServerConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.left(self)
         self._transport = None
-        self._queue.clear()
+        self._pending.clear()
+        self._chunks = self._request = None
+        self._account()
+        del self._parser  # it refers to this connection
         if self._room is not None:
             self._room.set()
         if self._duplex is not None:
             self._duplex.lost()
+            self._duplex = None
         if self._stream is not None:
             self._stream.close()
         elif self._task is not None:
@@ -98,13 +118,19 @@ class ServerConnection(asyncio.Protocol):
             self._room.set()
         self._room = None
         self._rest()
+        self._next()
 
     def expire(self) -> None:
         """Close a connection whose deadline has passed; a client in the middle of a request is told why."""
-        if self._task is None and (self._url or self._size) and self._room is None:
+        receiving = self._pending if self._task is None else self._arrival
+        if receiving and not self._discards and self._room is None:
             self._refuse(408, "Request Timeout")
         else:
             self.abort()
+
+    def shed(self) -> None:
+        """Give up what has arrived of an unfinished request."""
+        self._refuse(503, "The server holds too many unfinished requests, try again later.")
 
     def finish(self) -> None:
         """Serve what is running, then close; an idle connection closes at once."""
@@ -128,132 +154,256 @@ class ServerConnection(asyncio.Protocol):
         if self._duplex is not None:
             self._duplex.received(data)
             return
-        if self._refused:
+        if self._refusal is not None:
             return
-        if self._early is not None:
-            self._early += data
-            if len(self._early) > self.server.limits.body_bytes:
-                self.abort()
-            return
+        pending = self._pending
+        if self._task is None and self._request is None and self._room is None and not pending:
+            # Most heads come in one piece, and most of them without a body.
+            end = data.find(_END_OF_HEAD) + 4
+            if 4 <= end <= self.server.limits.header_bytes and data[0] > _SPACE:
+                if end == len(data):
+                    self._parse(data)
+                    return
+                pending += data[end:]
+                self._parse(data[:end])
+                if pending:
+                    self._advance()
+                return
+            self.deadline = time.monotonic() + self.server.limits.header_seconds
+        pending += data
+        self._advance()
+
+    def _advance(self) -> None:
+        """Make what can be made of the bytes that have arrived: the rest of a body, or the next request once the one
+        before it has been answered and the client has read enough of its answers."""
+        pending = self._pending
+        while pending and self._refusal is None:
+            if self._request is not None:
+                if not self._take_body(self._request):
+                    break
+            elif self._task is None and self._room is None:
+                if not self._take_head():
+                    break
+            else:
+                break
+        if pending or self._held:
+            self._account()
+
+    def _take_head(self) -> bool:
+        """Parse the head of a request if all of it has arrived."""
+        pending, limit = self._pending, self.server.limits.header_bytes
+        if pending[0] <= _SPACE:  # empty lines before a request are ignored
+            pending[:] = pending.lstrip(b"\r\n")
+            if not pending:
+                return False
+        end = pending.find(_END_OF_HEAD, self._scanned) + 4
+        if end > limit or (end < 4 and len(pending) > limit):
+            self._refuse(431, "431 Request Header Fields Too Large")
+            return False
+        if end < 4:
+            if not _START.match(pending) or pending.find(b"\n\n", self._scanned) >= 0:
+                self._refuse(400, "Bad Request")
+            self._scanned = max(0, len(pending) - 3)
+            return False
+        head = bytes(pending[:end])
+        del pending[:end]
+        self._scanned = 0
+        self._parse(head)
+        return True
+
+    def _parse(self, head: bytes) -> None:
+        """Parse the head of one request, and begin to answer it."""
+        self._url, self._headers, self._line = b"", Headers(), _NO_LINE
+        method = ""
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as e:
+            try:
+                self._parser.feed_data(head)
+            except httptools.HttpParserInvalidMethodError:
+                # A request whose method the parser does not know is parsed as a GET; the handler is told the method.
+                found = _METHOD.match(head)
+                if found is None:
+                    raise
+                method = found[1].decode()
+                self._parser = httptools.HttpRequestParser(self)
+                self._parser.feed_data(b"GET" + head[found.end(1) :])
+        except httptools.HttpParserUpgrade:
             # The request itself is plain HTTP and is answered as such. The bytes that follow belong to the new protocol
             # if the handler accepts the upgrade, else to the next request.
-            self._early = data[e.args[0] :]
             self._parser = httptools.HttpRequestParser(self)
-        except httptools.HttpParserCallbackError as e:
-            cause = e.__context__
-            if isinstance(cause, _TooLarge):
-                self._refuse(cause.code, str(cause))
-            else:
-                log.error("parsing a request failed", exc_info=cause)
-                self._refuse(400, "Bad Request")
-        except httptools.HttpParserInvalidMethodError:
-            self._odd_method(data)
         except httptools.HttpParserError as e:
             self._refuse(400, f"Bad Request: {e}")
-
-    def _odd_method(self, data: bytes) -> None:
-        """Parse a request whose method the parser does not know as a GET; the handler is told the real method."""
-        found = _METHOD.match(data)
-        if found is None or self._method:
-            self._refuse(400, "Bad Request: invalid method")
             return
-        self._method = found[1].decode()
-        self._parser = httptools.HttpRequestParser(self)
-        self.data_received(b"GET" + data[found.end(1) :])
-
-    def eof_received(self) -> bool | None:
-        return self._task is not None and self._stream is None
-
-    def on_message_begin(self) -> None:
-        self._url = b""
-        self._headers = Headers()
-        self._body = []
-        self._size = 0
-        if self._task is None:
-            self.deadline = time.monotonic() + self.server.limits.header_seconds
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-        self._size += len(url)
-        if self._size > self.server.limits.header_bytes:
-            raise _TooLarge(431, _HEADER_TOO_LARGE)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._size += len(name) + len(value) + 4
-        if self._size > self.server.limits.header_bytes:
-            raise _TooLarge(431, _HEADER_TOO_LARGE)
-        text = _names.get(name)
-        if text is None:
-            text = name.decode("latin-1").lower()
-            if len(_names) < 512:
-                _names[name] = text
-        self._headers.add(text, value.decode("latin-1"))
-
-    def on_headers_complete(self) -> None:
-        self._size = 0
-        limit = self.server.limits.body_bytes
-        length = self._headers.get("content-length")
-        if length and int(length) > limit:
-            raise _TooLarge(413, f"Request entity too large: limit is {limit}")
-        if self._task is None:
-            self.deadline = time.monotonic() + self.server.limits.body_seconds
-        if self._headers.get("expect").lower() == "100-continue" and self._task is None and not self._queue:
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    def on_body(self, chunk: bytes) -> None:
-        self._size += len(chunk)
-        limit = self.server.limits.body_bytes
-        if self._size > limit:
-            raise _TooLarge(413, f"Request entity too large: limit is {limit}")
-        self._body.append(chunk)
-
-    def on_message_complete(self) -> None:
-        parser = self._parser
+        if self._line is None:
+            self._refuse(400, "Bad Request")
+            return
+        known_method, version, keep_alive, upgradable = self._line
         path, _, query = self._url.decode("latin-1").partition("?")
         if "%" in path:
             path = unquote(path)
         if not path.startswith("/") and "://" in path:  # absolute form, as proxies send it
             path = "/" + path.split("://", 1)[1].partition("/")[2]
-        body = self._body
         request = self.server.request_type(
-            self._method or parser.get_method().decode("latin-1"),
+            method or known_method.decode("latin-1"),
             path,
             Query(query.partition("#")[0]),
             self._headers,
-            b"" if not body else body[0] if len(body) == 1 else b"".join(body),
+            b"",
             self._peer,
         )
-        request.upgradable = parser.should_upgrade()
-        request.http = (parser.get_http_version(), parser.should_keep_alive() or request.upgradable)
-        self._url = b""
-        self._method = ""
-        self._body = []
-        self._size = 0
-        self._queue.append(request)
-        if self._task is None:
-            self._begin()
-        elif len(self._queue) >= self.server.limits.pipelined and self._reading:
-            self._reading = False
-            self._transport.pause_reading()
+        request.upgradable = upgradable
+        request.http = (version, keep_alive or upgradable)
+        headers = self._headers
+        if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
+            self._expect_body(request)
+        else:
+            self._begin(request)
+
+    def _expect_body(self, request: Request) -> None:
+        """Begin a request whose body is still to be taken from what arrives."""
+        headers, limit = request.headers, self.server.limits.body_bytes
+        if coding := headers.get("transfer-encoding"):
+            if coding.strip().lower() != "chunked":
+                self._refuse(501, "Unsupported transfer encoding")
+                return
+            self._chunks = ChunkedBody(limit)
+        else:
+            self._left = left = int(headers.get("content-length"))
+            if left > limit:
+                self._refuse(413, f"Request entity too large: limit is {limit}")
+                return
+            if left <= len(self._pending) and not request.upgradable:
+                request.body = body = bytes(self._pending[:left])
+                del self._pending[:left]
+                self._parser.feed_data(body)
+                self._begin(request)
+                return
+        self._parser = httptools.HttpRequestParser(self)  # the body does not pass through it
+        self._request = request
+        if self._pending and self._take_body(request):
+            return
+        if self._refusal is None:
+            # The handler decides whether it wants the rest at all: most refusals need no body.
+            request.receive = self._receive
+            self._begin(request)
+
+    def _take_body(self, request: Request) -> bool:
+        """Take what has arrived of a body; whether it is complete."""
+        pending, chunks = self._pending, self._chunks
+        if chunks is not None:
+            try:
+                if not chunks.take(pending):
+                    return False
+            except TooLarge as e:
+                self._refuse(413, f"Request entity too large: {e}")
+                return False
+            except ProtocolError as e:
+                self._refuse(400, f"Bad Request: {e}")
+                return False
+            request.body = bytes(chunks.content)
+        elif self._discards:
+            taken = min(self._left, len(pending))
+            del pending[:taken]
+            self._left -= taken
+            if self._left:
+                return False
+        else:
+            if len(pending) < self._left:
+                return False
+            request.body = bytes(pending[: self._left])
+            del pending[: self._left]
+        begun = request.receive is not None
+        request.receive = self._request = self._chunks = None
+        self._discards = False
+        if not begun:
+            self._begin(request)
+        elif self._arrival is not None:
+            self.deadline = float("inf")
+            if not self._arrival.done():
+                self._arrival.set_result(None)
+        elif self._task is None:
+            self._rest()
+        return True
+
+    async def _receive(self) -> None:
+        """Wait for the rest of the body, which the handler asks for once it knows that it wants it."""
+        if self._request is None:
+            return
+        self._arrival = arrival = self._loop.create_future()
+        if self._refusal is not None or self._ended:
+            arrival.cancel()
+        elif self._transport is not None:
+            self.deadline = time.monotonic() + self.server.limits.body_seconds
+            if self._request.headers.get("expect").lower() == "100-continue":
+                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._account()
+        try:
+            await arrival
+        finally:
+            self._arrival = None
+
+    def _account(self) -> None:
+        """Tell the server how much waits here to become a request, and let the client wait if that is enough for now."""
+        held = len(self._pending) + (len(self._chunks.content) if self._chunks is not None else 0)
+        change, self._held = held - self._held, held
+        if change:
+            self.server.hold(self, held, change)
+        if self._transport is None or self._duplex is not None:
+            return
+        waits = self._room is not None or (self._task is not None and self._arrival is None)
+        full = waits and len(self._pending) > _UNASKED_BYTES
+        if full is self._reading:
+            self._reading = not full
+            (self._transport.pause_reading if full else self._transport.resume_reading)()
+
+    def eof_received(self) -> bool | None:
+        self._ended = True
+        return self._task is not None and self._stream is None and self._arrival is None
+
+    # What the parser calls
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        text = _names.get(name)
+        if text is None:
+            text = name.decode("latin-1").lower()
+            if len(_names) < 512 and len(name) <= 40:
+                _names[name] = text
+        self._headers.add(text, value.decode("latin-1"))
+
+    def on_headers_complete(self) -> None:
+        if self._line is not None:
+            raise ProtocolError("more than one head")
+        parser = self._parser
+        self._line = (
+            parser.get_method(),
+            parser.get_http_version(),
+            parser.should_keep_alive(),
+            parser.should_upgrade(),
+        )
 
     def _refuse(self, code: int, message: str) -> None:
-        """Answer a request that cannot be parsed, after those before it, and end the connection."""
-        self._refused = True
+        """Answer a request that cannot be taken, and end the connection."""
+        self._refusal = self.server.refuse(code, message)
         self._keep_alive = False
-        if self._task is None:
-            self._send(self.server.refuse(code, message), head_only=False, http="1.1")
+        self._pending.clear()
+        if self._chunks is not None:
+            self._chunks.content.clear()
+        self._account()
+        if self._discards:
+            self.close()  # the request has its answer already
+        elif self._task is None:
+            self._send(self._refusal, head_only=False, http="1.1")
             self.close()
-        else:
-            self._queue.clear()
+        elif self._arrival is not None:
+            self._arrival.cancel()  # the handler ends, and the refusal is sent in its place
 
     # -- answering
 
-    def _begin(self) -> None:
+    def _begin(self, request: Request) -> None:
         self.deadline = float("inf")  # from here on the handler keeps the time
-        self._task = self._loop.create_task(self._serve(self._queue.popleft()))
+        self._task = self._loop.create_task(self._serve(request))
 
     async def _serve(self, request: Request) -> None:
         version, keep_alive = request.http
@@ -261,16 +411,23 @@ class ServerConnection(asyncio.Protocol):
             reply = await self.server.handler(request)
         except asyncio.CancelledError:
             self._task = None
-            self.abort()
+            if self._refusal is not None and self._transport is not None:
+                self._send(self._refusal, head_only=False, http="1.1")
+                self.close()
+            else:
+                self.abort()
             return
         except Exception:
             log.exception("unhandled error on %s %s", request.method, request.path)
             reply = self.server.refuse(500, "Internal Server Error")
         if self._transport is None:
+            self._task = None
             if reply.stream is not None:
                 reply.stream.close()
             return
         self._keep_alive = self._keep_alive and keep_alive and not self.server.draining
+        if request.receive is not None and "expect" in request.headers:
+            self._keep_alive = False  # whether the body will come is unknown
         if reply.duplex is not None:
             self._switch(reply)
             return
@@ -286,17 +443,25 @@ class ServerConnection(asyncio.Protocol):
         if not self._keep_alive:
             self.close()
             return
-        if self._queue:
-            self._begin()
-        else:
-            self._rest()
-        if not self._reading and len(self._queue) < self.server.limits.pipelined:
-            self._reading = True
-            self._transport.resume_reading()
-        if request.upgradable and self._early is not None:
-            early, self._early = self._early, None
-            if early:
-                self.data_received(early)
+        self._rest()
+        if request.receive is not None:
+            self._discard()
+        self._next()
+
+    def _next(self) -> None:
+        """Go on with what has arrived; without it, end a connection whose client sends nothing more."""
+        if self._pending:
+            self._advance()
+        if self._ended and self._task is None and self._room is None:
+            self.close()
+
+    def _discard(self) -> None:
+        """Let the rest of a body pass that was not needed for the answer, so that the connection can go on."""
+        self._discards = True
+        self.deadline = time.monotonic() + self.server.limits.body_seconds
+        if self._chunks is not None:
+            self._chunks.keeps = False
+            self._chunks.content.clear()
 
     async def _run(self, stream: Stream) -> None:
         self._stream = stream
@@ -356,7 +521,13 @@ class ServerConnection(asyncio.Protocol):
         self._task = None
         self._chunked = False
         reply.duplex.opened(self)
-        early, self._early = self._early, None
+        early = bytes(self._pending)
+        self._pending.clear()
+        self._request = self._chunks = None
+        self._account()
+        if not self._reading:
+            self._reading = True
+            self._transport.resume_reading()
         if early:
             reply.duplex.received(early)
 
@@ -389,9 +560,3 @@ class ServerConnection(asyncio.Protocol):
     async def drained(self) -> None:
         while self._room is not None and self._transport is not None:
             await self._room.wait()
-
-
-class _TooLarge(Exception):
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code

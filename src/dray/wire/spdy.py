@@ -61,6 +61,8 @@ class Kind(IntEnum):
 
 
 _CANCEL = 5
+#: Streams that are open at a time: two for each connection to a forwarded port, a handful for a session.
+_MAX_STREAMS = 4096
 
 
 class Stream:
@@ -250,12 +252,15 @@ class Connection:
                     stream.over()
             case Kind.PING:
                 (number,) = struct.unpack(">I", body)
-                if number % 2 == self._parity:
+                # Answers for a peer that does not read would gather here without end.
+                if number % 2 == self._parity and not (self._wire and self._wire.congested):
                     self.send_control(Kind.PING, body)
 
     def _take_stream(self, number: int, headers: Mapping[str, str], *, end: bool) -> None:
         if number % 2 != self._parity or number <= self._last_peer_stream:
             raise ProtocolError(f"stream {number} after {self._last_peer_stream}")
+        if len(self._streams) >= _MAX_STREAMS:
+            raise ProtocolError("too many streams")
         self._last_peer_stream = number
         if self._on_stream is None:
             self.send_control(Kind.RST_STREAM, struct.pack(">II", number, _CANCEL))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dray.wire.client_connection import ClientConnection, Head
-from dray.wire.duplex import Duplex, Wire
+from dray.wire.duplex import Duplex, Sink, Wire
 from dray.wire.errors import ProtocolError, TooLarge, WireError
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
@@ -19,6 +19,7 @@ NORMAL: Final = struct.pack(">H", 1000)
 #: What a client may send in one message, and what a server may.
 CLIENT_MESSAGE_BYTES: Final = 1 << 20
 SERVER_MESSAGE_BYTES: Final = 32 << 20
+_CONTROL_BYTES: Final = 125
 _ACCEPT: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
@@ -62,6 +63,13 @@ def frame(opcode: int, data: bytes, *, masked: bool = False) -> bytes:
         return head + data
     mask = os.urandom(4)
     return head + mask + _mask(data, mask)
+
+
+def answer_ping(sink: Sink, message: bytes) -> None:
+    """Answer a ping, unless the peer does not read: its answers would gather here without end. The peer learns that the
+    connection is alive from what it has not read yet."""
+    if not sink.congested and not sink.closed:
+        sink.write(frame(PONG, message))
 
 
 def _mask(data: bytes, mask: bytes) -> bytes:
@@ -111,6 +119,8 @@ class FrameReader:
                     return None
                 (length,) = struct.unpack_from(form, buffer, 2)
                 position += size
+        if buffer[0] & 0x0F >= CLOSE and length > _CONTROL_BYTES:
+            raise ProtocolError("control frames are small")
         if length > self._limit:
             raise TooLarge("frame too large")
         start = position + 4 if masked else position
@@ -151,7 +161,8 @@ class ClientWebSocket:
                     return None
             opcode, payload = self._messages.popleft()
             if opcode == PING:
-                self._write(PONG, payload)
+                if not self._connection.congested:
+                    self._write(PONG, payload)
             elif opcode == CLOSE:
                 self._write(CLOSE, payload[:2])
                 return None
@@ -201,7 +212,7 @@ class Tunnel:
             if opcode == BINARY:
                 self._inner.received(message)
             elif opcode == PING and self._wire:
-                self._wire.write(frame(PONG, message))
+                answer_ping(self._wire, message)
             elif opcode == CLOSE:
                 self.close()
 

@@ -22,8 +22,8 @@ def test_the_demo_shows_every_step_and_cleans_up(start_cluster: Callable[[str], 
     commands = [s.command for s in scenes]
     assert commands[0] == "kubectl get resourceslices"
     assert commands[-1] == "kubectl delete pod demo"
-    [states] = [s.lines for s in scenes if s.command == "kubectl get resourceclaim -w"]
-    assert states[0].endswith("pending")
-    assert states[-1].endswith("allocated,reserved")
+    [(header, first, *_, last)] = [s.lines for s in scenes if "get resourceclaim " in s.command]
+    assert header.split() == ["NAME", "STATE", "AGE"]
+    assert (first.split()[1], last.split()[1]) == ("pending", "allocated,reserved")
     assert server.request("GET", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims")["items"] == []
     assert server.request("GET", "/api/v1/namespaces/default/pods/demo") is None

@@ -16,12 +16,15 @@ from tests.support.paths import EXAMPLES
 from tests.support.wait import wait_for_sync
 
 GPU = re.compile(r"^GPU_DEVICE_(\w+?)=(gpu-\S+)$", re.MULTILINE)
-CLASS = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "DeviceClass",
-    "metadata": {"name": "gpu.example.com"},
-    "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]},
-}
+CLASSES = [
+    {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": driver},
+        "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{driver}'"}}]},
+    }
+    for driver in ("gpu.example.com", "nic.example.com")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,8 @@ def clusters(
     @functools.cache
     def start(profile: str) -> Cluster:
         server, directory = start_cluster(profile)
-        server.request("POST", "/apis/resource.k8s.io/v1/deviceclasses", CLASS)
+        for device_class in CLASSES:
+            server.request("POST", "/apis/resource.k8s.io/v1/deviceclasses", device_class)
         return Cluster(server, directory, Kubectl(kubectl, server, directory / "cache"))
 
     return start

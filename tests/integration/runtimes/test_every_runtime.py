@@ -611,3 +611,81 @@ def test_a_sub_path_shows_one_directory_or_file_of_its_volume(kind: str, tmp_pat
             await run_to_end(runtime, sandbox.id, shell(tmp_path, "true", mounts=(escape,), name="escape"))
 
     scene(kind, tmp_path, play)
+
+
+ESCAPES = """
+import ctypes, os, pathlib
+libc = ctypes.CDLL(None, use_errno=True)
+def attempt(name, act):
+    try:
+        print(name, act())
+    except OSError:
+        print(name, "refused")
+def umount(path):
+    if libc.umount2(path.encode(), 2): raise OSError
+    return "done"
+attempt("key", lambda: pathlib.Path({key!r}).read_text())
+attempt("umount", lambda: umount({data!r}))
+attempt("key again", lambda: pathlib.Path({key!r}).read_text())
+attempt("core_pattern", lambda: pathlib.Path("/proc/sys/kernel/core_pattern").open("r+").close())
+attempt("uevent", lambda: pathlib.Path("/sys/kernel/uevent_seqnum").parent.joinpath("made").mkdir())
+attempt("cgroup", lambda: pathlib.Path("/sys/fs/cgroup/made-by-a-container").mkdir())
+attempt("mknod", lambda: os.mknod("/tmp/disk", 0o600 | 0o060000, os.makedev(254, 0)))
+attempt("remount", lambda: umount("/proc/sys"))
+"""
+
+
+@pytest.mark.parametrize("mode", ["root", "user"])
+def test_root_in_a_container_gets_neither_at_the_data_directory_nor_at_the_kernel(
+    mode: str, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    (data / "pki").mkdir(parents=True)
+    (data / "pki" / "ca.key").write_text("the key")
+    (data / "volume").mkdir()
+    (data / "volume" / "file").write_text("mine\n")
+    script = ESCAPES.format(key=str(data / "pki" / "ca.key"), data=str(data))
+
+    async def play() -> None:
+        runtime = ProcessRuntime(data / "runtime", hidden=[data], modes=[mode])
+        await runtime.start()
+        try:
+            if runtime.mode != mode:
+                pytest.skip(f"this host does not allow {mode}")
+            sandbox = await runtime.run_sandbox(pod(tmp_path))
+            ended = await run_to_end(runtime, sandbox.id, container(tmp_path, sys.executable, "-c", script))
+            lines = (await log_of(ended)).decode().splitlines()
+            assert [line.rpartition(" ")[2] for line in lines] == ["refused"] * 8, lines
+            mount = Mount(source=str(data / "volume"), target=str(data / "volume"))
+            reader = shell(tmp_path, f"cat {data}/volume/file", mounts=(mount,), name="reader")
+            reader = replace(reader, log_path=tmp_path / "logs" / "reader.log")
+            assert await log_of(await run_to_end(runtime, sandbox.id, reader)) == b"mine\n"
+        finally:
+            await runtime.close(keep=False)
+
+    asyncio.run(play())
+
+
+@real_runtimes
+@pytest.mark.parametrize(
+    ("security", "kept"),
+    [
+        ({"drop_capabilities": ("ALL",)}, 0),
+        ({"drop_capabilities": ("ALL",), "add_capabilities": ("NET_ADMIN",)}, 1 << 12),
+    ],
+)
+def test_capabilities_are_dropped_and_added_as_the_container_says(
+    kind: str, security: dict[str, Any], kept: int, tmp_path: Path
+) -> None:
+    async def play(runtime: Runtime) -> None:
+        sandbox = await runtime.run_sandbox(pod(tmp_path))
+        show = ("cat", "/proc/self/status")
+        created = await start(runtime, tmp_path, container(tmp_path, "sleep", "1000", **security))
+        told = [(await runtime.exec_sync(created.id, show, timeout=10)).stdout]
+        status = container(tmp_path, *show, log_path=tmp_path / "logs" / "status.log", **security)
+        told.append(await log_of(await run_to_end(runtime, sandbox.id, status)))
+        for text in told:
+            lines = dict(line.split(":\t", 1) for line in text.decode().splitlines() if "Cap" in line)
+            assert {int(lines[name], 16) for name in ("CapPrm", "CapEff", "CapBnd")} == {kept}
+
+    scene(kind, tmp_path, play)

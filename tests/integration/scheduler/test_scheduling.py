@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from dray.api.release import EffectiveVersion
 from dray.client.resources import DEVICE_CLASSES, EVENTS, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS
 from dray.placement.config import Configuration, SchedulerProfile
 from tests.support.controlplane import ControlPlane, control_plane, scheduler
@@ -286,3 +288,58 @@ async def test_no_device_is_given_twice_and_none_is_left_over(tmp_path: Path) ->
             await s.bound_node(name)
         in_use = await s.devices_in_use()
         assert len(in_use) == len(set(in_use))
+
+
+async def test_a_scheduler_without_the_gate_binds_pods_with_claims_and_leaves_the_claims_alone(
+    tmp_path: Path,
+) -> None:
+    """The claim need not even exist: the kubelet is the one that holds such pods back."""
+    off = EffectiveVersion().gates({"DynamicResourceAllocation": False})
+    async with (
+        control_plane("resourceclaim-controller", data=tmp_path) as s,
+        scheduler(s, gates=off),
+    ):
+        await s.ready_node("a", devices=1)
+        await s.device_class()
+        await s.claim("c")
+        await s.pod("p", claims={"one": named("c")})
+        await s.pod("q", claims={"one": named("missing")})
+        assert await s.bound_node("p") == "a"
+        assert await s.bound_node("q") == "a"
+        assert "allocation" not in ((await s.get(RESOURCE_CLAIMS, "c")).get("status") or {})
+
+
+async def test_selectors_that_take_long_delay_their_pod_alone(tmp_path: Path) -> None:
+    """One pod with such selectors used to hold the event loop, and with it the API server, until all were evaluated."""
+    numbers = list(range(14))
+    slow = f"{numbers}.all(x, {numbers}.all(y, {numbers}.all(z, x + y + z >= 0)))"
+    own = 'device.attributes["gpu.example.com"].n'
+    selectors = [f"{own} >= -{i} && {slow}" for i in range(3)] + [f"{own} == 29"]
+    exactly = {
+        "deviceClassName": "gpu",
+        "selectors": [{"cel": {"expression": selector}} for selector in selectors],
+    }
+    stalls = [0.0]
+
+    async def watchdog() -> None:
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.005)
+            stalls.append(time.monotonic() - began)
+
+    async with scheduled_cluster(tmp_path) as s, asyncio.TaskGroup() as tasks:
+        await s.ready_node("a")
+        await s.resource_slice(
+            "a", ({"name": f"gpu-{i}", "attributes": {"n": {"int": i}}} for i in range(30))
+        )
+        await s.device_class()
+        await s.create(RESOURCE_CLAIMS, "c", {"devices": {"requests": [{"name": "r", "exactly": exactly}]}})
+        task = tasks.create_task(watchdog())
+        await s.pod("slow", claims={"one": named("c")})
+        await s.pod("plain")
+        assert await s.bound_node("plain") == "a"
+        assert "nodeName" not in (await s.get(PODS, "slow"))["spec"]
+        assert await s.bound_node("slow") == "a"
+        task.cancel()
+        assert await s.devices_in_use() == [("a", "gpu-29")]
+    assert max(stalls) < 1.0  # the evaluations take some seconds together

@@ -6,11 +6,13 @@ import asyncio
 import gzip
 import json
 import ssl
+import time
 from pathlib import Path
 
 import pytest
 
 from dray.server.storage.codec import encode
+from tests.support.looplag import LoopLag
 from tests.support.tls_server import Reached, reached
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -42,6 +44,44 @@ async def test_a_broken_body_is_refused(tmp_path: Path, body: bytes, type: str, 
         assert (found, status["kind"]) == (code, "Status"), status
         assert words in status["message"]
         assert await alive(it)
+
+
+BOMBS = {
+    "lists": b"a: " + b"[" * 30_000,
+    "mappings": b"{a: " * 30_000,
+    "merges": b"a0: &a0 {x: 1}\n"
+    + b"".join(b"a%d: &a%d {<<: [*a%d,*a%d]}\n" % (n, n, n - 1, n - 1) for n in range(1, 60)),
+    "aliased text": b"a: &a " + b"x" * (1 << 20) + b"\nb: [" + b"*a," * 1000 + b"]",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+async def test_a_bomb_of_yaml_is_refused_while_the_loop_runs_on(tmp_path: Path, name: str):
+    async with reached(tmp_path) as it, LoopLag() as lag:
+        for path in ("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", MAPS):
+            headers = {"Content-Type": "application/yaml"}
+            assert (await it.call("POST", path, data=BOMBS[name], headers=headers))[0] == 400
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        code, status = await it.call("PATCH", f"{MAPS}/a?fieldManager=x", data=BOMBS[name], headers=headers)
+        assert (code, status["message"].partition(":")[0]) == (400, "error decoding YAML")
+        assert await alive(it)
+    assert lag.longest < 0.5
+
+
+async def test_a_large_document_of_yaml_is_converted_beside_the_loop(tmp_path: Path):
+    rest = b"".join(b"- {a: 1, b: [x, y, 'z']}\n" for _ in range(25_000))
+    started = time.monotonic()
+    async with reached(tmp_path) as it, LoopLag() as lag:
+        body = b"metadata: {name: a, name: b}\ndata: {k: v}\nignored:\n" + rest
+        code, found = await it.call("POST", MAPS, data=body, headers={"Content-Type": "application/yaml"})
+        assert (code, found["metadata"]["name"]) == (201, "b")
+        code, status = await it.call(
+            "POST", f"{MAPS}?fieldValidation=Strict", data=body, headers={"Content-Type": "application/yaml"}
+        )
+        assert code == 400
+        assert 'line 1: key "name" already set in map' in status["message"]
+    # Twice one half of the time, were it on the loop. What is left is the reading of the JSON.
+    assert lag.longest < (time.monotonic() - started) * 0.35
 
 
 async def test_a_huge_body_is_refused(tmp_path: Path):
@@ -126,3 +166,72 @@ async def test_many_watchers_that_never_read_cost_little_and_hold_nobody_up(tmp_
         for writer in writers:
             writer.transport.abort()
         assert await alive(it)
+
+
+async def test_metrics_have_labels_only_for_what_is_served(tmp_path: Path):
+    long = "x" * 5000
+    async with reached(tmp_path) as it:
+        for i in range(20):
+            for path in (f"/apis/{long}{i}/v1/things/a/{long}", f"/api/v1/pods/a/{long}{i}", f"/{long}{i}"):
+                await it.call("GET", path, headers={"Authorization": "Bearer nobody"})
+                assert (await it.call("GET", path))[0] == 404
+            await it.call("DELETE", f"{MAPS}/a?dryRun={long}{i}")
+        await it.call("GET", MAPS)
+        text = (await it.call("GET", "/metrics"))[1].decode()
+        assert "xxx" not in text
+        assert 'resource="configmaps",scope="namespace",subresource="",verb="LIST",version="v1"' in text
+        assert 'dry_run="invalid"' in text
+
+
+class RawClient:
+    """A client that sends what it likes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self.writer = reader, writer
+
+    @classmethod
+    async def connect(cls, it: Reached) -> RawClient:
+        host, _, port = it.server.url.removeprefix("https://").rpartition(":")
+        context = ssl.create_default_context(cafile=str(it.server.pki.ca))
+        return cls(*await asyncio.open_connection(host, int(port), ssl=context))
+
+    def post(self, length: int, *lines: str) -> None:
+        head = [f"POST {MAPS} HTTP/1.1", "Host: x", f"Content-Length: {length}", *lines]
+        self.writer.write("\r\n".join([*head, "Content-Type: application/json", "", ""]).encode())
+
+    async def code(self) -> int:
+        head = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), 10)
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        await self._reader.readexactly(int(length or 0))
+        return int(head.split()[1])
+
+
+async def test_a_caller_without_rights_is_refused_before_its_body_is_received(tmp_path: Path):
+    async with reached(tmp_path) as it:
+        clients = [await RawClient.connect(it) for _ in range(30)]
+        for client in clients:
+            client.post(3_000_000)
+            client.writer.write(b"x" * 1000)
+        assert {await client.code() for client in clients} <= {401, 403}
+        last = clients[0]
+        last.writer.write(b"x" * 2_999_000)
+        last.post(2, "Expect: 100-continue")
+        assert await last.code() in (401, 403)  # and not 100
+        assert await alive(it)
+        for client in clients:
+            client.writer.close()
+
+
+async def test_a_body_in_many_pieces_is_received_after_authorization(tmp_path: Path):
+    async with reached(tmp_path) as it:
+        body = encode({"metadata": {"name": "large"}, "data": {"a": "x" * 900_000}})
+        for expect in ([], ["Expect: 100-continue"]):
+            client = await RawClient.connect(it)
+            client.post(len(body), "Authorization: Bearer integration", *expect)
+            if expect:
+                assert await client.code() == 100
+            for start in range(0, len(body), 40_000):
+                client.writer.write(body[start : start + 40_000])
+                await asyncio.sleep(0.001)
+            assert await client.code() == (409 if expect else 201)
+            client.writer.close()

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dray.store.interface import Event
+import pytest
+
+from dray.store.interface import Compacted, Event
 from dray.store.sqlite import SqliteStore
 
 LOAD = """
@@ -95,6 +97,7 @@ async def test_a_torn_write_ahead_log_costs_whole_commits_from_its_end_and_nothi
     survivors = []
     for length in [*range(0, len(log), len(log) // 40), len(log)]:
         copy.write_bytes(main)
+        copy.with_name("copy.db-revision").unlink(missing_ok=True)
         torn.write_bytes(log[:length])
         again = await SqliteStore.open(copy)
         entries = (await again.range("/r/")).entries
@@ -122,3 +125,30 @@ async def test_garbage_at_the_end_of_the_log_is_not_believed(tmp_path):
     assert len(entries) == 9
     assert [entry.value for entry in entries] == [b"x" * 1000] * 9
     await again.close()
+
+
+async def test_what_a_damaged_log_has_lost_is_counted_and_its_revisions_are_not_given_again(tmp_path, caplog):
+    original, copy = tmp_path / "original.db", tmp_path / "copy.db"
+    store = await SqliteStore.open(original)
+    for n in range(40):
+        await store.create(f"/r/{n:02}", b"x" * 1000)
+    newest = store.revision
+    for suffix in ("", "-revision"):
+        shutil.copy(tmp_path / f"original.db{suffix}", tmp_path / f"copy.db{suffix}")
+    log = bytearray(original.with_name("original.db-wal").read_bytes())
+    await store.close()
+    log[len(log) // 2] ^= 0xFF
+    copy.with_name("copy.db-wal").write_bytes(log)
+    again = await SqliteStore.open(copy)
+    left = len((await again.range("/r/")).entries)
+    assert 0 < left < 40
+    [said] = [record.getMessage() for record in caplog.records]
+    assert f"its last {40 - left} writes are missing" in said
+    assert f"it ends at revision {left + 1}, {newest} was acknowledged" in said
+    assert await again.create("/r/next", b"") > newest
+    with pytest.raises(Compacted):
+        await anext(again.watch("/r/", after=newest))
+    await again.close()
+    caplog.clear()
+    await (await SqliteStore.open(copy)).close()
+    assert not caplog.records

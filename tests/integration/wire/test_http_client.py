@@ -46,6 +46,8 @@ async def saying(data: bytes) -> tuple[asyncio.Server, int]:
 
 
 async def echo(request: Request) -> Reply:
+    if request.receive is not None:
+        await request.receive()
     assert isinstance(request.body, bytes)
     return Reply(200, (("X-Method", request.method), ("X-Twice", "a"), ("X-Twice", "b")), request.body)
 
@@ -258,3 +260,15 @@ async def test_spdy_goes_over_a_connection_of_the_client():
         assert there.headers == {"a": "b"}
         assert len(b"".join([piece async for piece in there.pieces()])) == 3_000_000
         connection.close()
+
+
+async def test_trailers_of_an_answer_are_no_headers():
+    server, port = await saying(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-Late: 1\r\n\r\n"
+    )
+    async with server:
+        connection = await connect("127.0.0.1", port)
+        connection.send(encode("GET", "/", [("Host", "x")]))
+        head = await connection.head()
+        assert await read_all(connection) == b"x"
+        assert "x-late" not in head.headers

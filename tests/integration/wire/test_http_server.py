@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import resource
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +20,8 @@ LIMITS = Limits(body_bytes=1000, header_bytes=2000)
 
 
 async def echo(request: Request) -> Reply:
+    if request.receive is not None:
+        await request.receive()
     assert isinstance(request.body, bytes)
     text = f"{request.method} {request.path} {request.query.raw} ".encode() + request.body
     return Reply(200, (("Content-Type", "text/plain"),), text)
@@ -316,3 +320,45 @@ async def test_a_stream_nobody_asked_to_see_is_closed():
     async with serving(handler) as (_, peer):
         peer.send("HEAD / HTTP/1.1\nHost: x\n\n")
         assert await ticker.lines.get() is None
+
+
+async def test_idle_connections_leave_file_descriptors_for_others(monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (20, 20))
+    async with serving() as (server, peer):
+        address = peer.writer.get_extra_info("peername")
+        idle = [await asyncio.open_connection(*address) for _ in range(15)]
+        closed = [asyncio.create_task(reader.read()) for reader, _ in idle]
+        await asyncio.wait(closed, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(0.05)
+        assert len(server.connections) == 10
+        peer.send("GET /x HTTP/1.1\nHost: x\n\n")
+        assert (await peer.answer())[2] == b"GET /x  "
+        for task, (_, writer) in zip(closed, idle, strict=True):
+            task.cancel()
+            writer.close()
+
+
+class Exhausted:
+    """A listener of a process that has no file descriptors left."""
+
+    asked = 0
+
+    def fileno(self) -> int:
+        return 0
+
+    def accept(self) -> None:
+        self.asked += 1
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+async def test_a_server_without_file_descriptors_waits_before_it_accepts_again(monkeypatch):
+    loop = asyncio.get_running_loop()
+    calls = []
+    monkeypatch.setattr(loop, "remove_reader", lambda fd: calls.append("remove"))
+    monkeypatch.setattr(loop, "add_reader", lambda fd, *_: calls.append("add"))
+    monkeypatch.setattr("dray.wire.http_server._ACCEPT_PAUSE", 0.01)
+    server, listener = HTTPServer(echo, request_type=Request), Exhausted()
+    server._accept(listener)
+    assert (listener.asked, calls) == (1, ["remove"])
+    await asyncio.sleep(0.1)
+    assert calls == ["remove", "add"]

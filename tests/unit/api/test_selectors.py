@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -170,3 +171,23 @@ def test_mistakes_in_field_selectors_are_named(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         parse_field_selector(text)
     assert str(caught.value) == words
+
+
+@pytest.mark.parametrize("parse", [parse_label_selector, parse_field_selector])
+def test_a_selector_longer_than_anybody_needs_is_refused(parse: Any):
+    with pytest.raises(ValueError, match="at most 16384 are read"):
+        parse("a=" + "b" * selectors.LONGEST)
+
+
+def test_symbols_are_read_in_one_pass():
+    started = time.process_time()
+    for _ in range(10):
+        with pytest.raises(ValueError, match="expected: !, identifier"):
+            parse_label_selector("=!" * (selectors.LONGEST // 2))
+    assert time.process_time() - started < 0.5
+
+
+def test_long_selectors_are_not_kept():
+    text = ",".join(f"key{i}" for i in range(100))
+    assert parse_label_selector(text) is not parse_label_selector(text)
+    assert parse_label_selector("app=web") is parse_label_selector("app=web")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,11 @@ from typing import Any
 import pytest
 
 from dray.api.errors import InternalError, NotFound, StatusError
-from dray.app import nodeserver, pki
+from dray.app import nodeserver, pki, remotenodes
 from dray.app.remotenodes import Address, RemoteNodes, address_of
 from dray.node.server.endpoint import Endpoint
 from dray.node.server.host import PodLogOptions
+from dray.wire.client_connection import HIGH_WATER
 from dray.wire.http_server import HTTPServer
 from dray.wire.messages import Reply, Request
 
@@ -143,3 +146,83 @@ def test_an_api_server_is_not_called_as_a_node_not_even_through_a_relay(tmp_path
         await server.drain(1)
 
     asyncio.run(play())
+
+
+@contextlib.asynccontextmanager
+async def answering(folder: Path, beginning: bytes, again: bytes) -> AsyncIterator[Address]:
+    """A node that answers every request with this beginning, and then the same bytes without end."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(beginning)
+            while again:
+                writer.write(again)
+                await writer.drain()
+            await reader.read()
+        writer.close()
+
+    context = nodeserver.server_tls(
+        folder / "node", name="las1", address="127.0.0.1", client_ca=keys(folder).ca.read_bytes()
+    )
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as node:
+        yield Address("127.0.0.1", node.sockets[0].getsockname()[1])
+
+
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+CHUNK = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
+
+
+def test_an_endless_error_of_a_node_is_cut(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with answering(tmp_path, b"HTTP/1.1 500 No\r\n" + CHUNKED, CHUNK) as address:
+            with pytest.raises(StatusError) as told:
+                await read(RemoteNodes(keys(tmp_path)), address, "/metrics")
+            assert len(told.value.message) == 64 << 10
+
+    asyncio.run(asyncio.wait_for(play(), 20))
+
+
+def test_an_error_that_does_not_end_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remotenodes, "_ERROR_SECONDS", 0.1)
+
+    async def play() -> None:
+        async with answering(tmp_path, b"HTTP/1.1 500 No\r\n" + CHUNKED + b"3\r\nwhy\r\n", b"") as address:
+            with pytest.raises(StatusError, match="why"):
+                await read(RemoteNodes(keys(tmp_path)), address, "/metrics")
+
+    asyncio.run(asyncio.wait_for(play(), 20))
+
+
+@pytest.mark.parametrize("again", [b"a" * 65536, b"X-Y: z\r\n" * 5000], ids=["one value", "many headers"])
+def test_endless_headers_of_a_node_end_the_connection(tmp_path: Path, again: bytes) -> None:
+    async def play() -> None:
+        async with answering(tmp_path, b"HTTP/1.1 200 OK\r\nX-A: ", again) as address:
+            with pytest.raises(InternalError, match="headers of the answer are larger than 262144 bytes"):
+                await read(RemoteNodes(keys(tmp_path)), address, "/metrics")
+
+    asyncio.run(asyncio.wait_for(play(), 20))
+
+
+def test_a_node_cannot_send_more_of_a_log_than_was_asked_for(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with answering(tmp_path, b"HTTP/1.1 200 OK\r\n" + CHUNKED, CHUNK) as address:
+            response: Any = await RemoteNodes(keys(tmp_path))._get(address, "/x", (), limit=100_000)
+            sink = Sink()
+            await response.body.stream.run(sink)
+            assert len(sink.data) == 100_000
+
+    asyncio.run(asyncio.wait_for(play(), 20))
+
+
+def test_an_endless_log_waits_for_its_reader(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with answering(tmp_path, b"HTTP/1.1 200 OK\r\n" + CHUNKED, b"1\r\nx\r\n" * 10_000) as address:
+            connection, _ = await RemoteNodes(keys(tmp_path))._send(address, "GET", "/x", (), ())
+            await asyncio.sleep(0.5)
+            assert len(connection._pieces) * 64 < 2 * HIGH_WATER
+            connection.close()
+
+    asyncio.run(asyncio.wait_for(play(), 20))

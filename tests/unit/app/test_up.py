@@ -16,8 +16,8 @@ from dray.app.up import DRIVERS, check_drivers, default_drivers
         ("1.26", ["cats"]),
         ("1.27", ["cats"]),
         ("1.30", ["cats"]),
-        ("1.32", ["gpu"]),
-        ("1.36", ["gpu"]),
+        ("1.32", ["gpu", "cats"]),
+        ("1.36", ["gpu", "cats"]),
         ("", ["gpu", "cats"]),
     ],
 )
@@ -35,8 +35,10 @@ def test_what_does_not_fit_is_refused(emulate: str, driver: str) -> None:
 def test_the_names_of_the_drivers_are_those_that_they_have_themselves() -> None:
     from dray.drivers.cats import CatsDriver
     from dray.drivers.gpu import GpuDriver
+    from dray.drivers.nic import NicDriver
 
     assert {short: one.name for short, one in DRIVERS.items()} == {
         "gpu": GpuDriver.name,
+        "nic": NicDriver.name,
         "cats": CatsDriver.name,
     }

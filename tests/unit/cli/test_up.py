@@ -1,13 +1,14 @@
-"""What is typed next can be typed: a shell finds the command that it is told to run."""
+"""What is typed next can be typed: a shell finds the command that it is told to run. And the scheduler's configuration."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from dray.cli.up import _bin_dir_off_path
+from dray.cli.up import _bin_dir_off_path, _scheduler_configuration
 
 
 @pytest.fixture
@@ -34,3 +35,31 @@ def test_nothing_is_said_where_there_is_no_command_to_find(home, monkeypatch):
     (home / "dray").unlink()
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert _bin_dir_off_path() is None
+
+
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: true}
+profiles:
+- schedulerName: other
+  plugins: {multiPoint: {disabled: [{name: DynamicResources}]}}
+"""
+
+
+def test_the_scheduler_of_a_cluster_takes_a_configuration(tmp_path: Path):
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(CONFIGURATION)
+    flags = {"device_policy": "default", "device_preemption": False, "scheduler_config": file}
+    configuration = _scheduler_configuration(flags)
+    (profile,) = configuration.profiles
+    assert profile.name == "other" and not profile.enabled("DynamicResources")
+    assert not configuration.leader_election.enabled  # there is no other scheduler in the process
+    with pytest.raises(click.UsageError, match="write them into the file"):
+        _scheduler_configuration({**flags, "device_policy": "pack"})
+
+
+def test_without_a_configuration_the_flags_decide():
+    flags = {"device_policy": "pack", "device_preemption": True, "scheduler_config": None}
+    (profile,) = _scheduler_configuration(flags).profiles
+    assert (profile.device_policy, profile.device_preemption) == ("pack", True)

@@ -158,3 +158,13 @@ def test_socket_names_are_upstreams_unless_they_would_not_fit() -> None:
     long = [registration_socket(registry, "x" * 63, f"{i}" * 36).name for i in (1, 2)]
     assert all(len(name) <= 80 and name.endswith("-reg.sock") for name in long)
     assert long[0] != long[1]
+
+
+@pytest.mark.parametrize("name", ["", "../..", "a/b", ".", "x" * 64 + ".example.com", "a,spec.nodeName!=x"])
+async def test_a_name_that_no_driver_can_have_makes_no_directory(api: Any, tmp_path: Path, name: str) -> None:
+    driver = Cats()
+    driver.name = name
+    with pytest.raises(ValueError, match="invalid driver name"):
+        async with serving(api.client, driver, options=options(tmp_path / "kubelet" / "here")):
+            pass
+    assert list(tmp_path.iterdir()) == []

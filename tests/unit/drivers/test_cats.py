@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -44,6 +45,23 @@ async def test_an_immediate_claim_goes_where_there_is_a_cat() -> None:
     [second] = await controller.allocate(pending(BLACK), node="", others=[{"status": {"allocation": first}}])
     assert '"n"' in first["resourceHandles"][0]["data"]
     assert '"m"' in second["resourceHandles"][0]["data"]
+
+
+async def test_a_claims_parameters_count_more_than_those_of_its_class() -> None:
+    small_black = {"spec": {"color": "black", "size": "small"}}
+    claim = Pending("cat", {"metadata": {"name": "c"}}, {}, {"spec": {"size": "large"}}, small_black)
+    [result] = await CatsController().allocate([claim], node="n", others=[])
+    data = json.loads(result["resourceHandles"][0]["data"])
+    assert (data["color"], data["size"]) == ("black", "large")
+    assert "shareable" not in result
+
+
+async def test_claims_are_shareable_if_their_parameters_say_so() -> None:
+    [result] = await CatsController().allocate(pending({"spec": {"shareable": True}}), node="n", others=[])
+    assert result["shareable"] is True
+    metadata = {"name": "x", "namespace": "ns", "uid": "u"}
+    assert parameters_for({"metadata": metadata, "spec": {"shareable": True}})["shareable"] is True
+    assert "shareable" not in parameters_for({"metadata": metadata, "spec": {}})
 
 
 def test_no_cat_belongs_to_two_generations_and_each_has_two_large_black_ones() -> None:

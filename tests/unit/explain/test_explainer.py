@@ -117,6 +117,7 @@ def test_pod_bound_without_the_scheduler_is_stuck() -> None:
     found = explained(node("n"), slice_("n", device("a")), device_class(), claim("c"), user)
     assert found.outcome is Outcome.STUCK
     assert "remove nodeName" in found.advice[0]
+    assert "feature gate DynamicResourceAllocation" in found.advice[0]
 
 
 def test_advice_asks_for_the_driver_when_no_slices_are_published() -> None:
@@ -214,4 +215,46 @@ def test_conditions_that_no_device_meets_together() -> None:
     )
     assert (
         "every condition of the claim is met by some device, but no device meets all of them" in found.advice
+    )
+
+
+def test_advice_counts_what_the_other_claims_of_the_pod_want() -> None:
+    gpus = slice_("n", *(device(f"gpu-{i}") for i in range(8)))
+    there = (node("n"), gpus, device_class(), pod("p", "one", "many"))
+    found = explained(*there, claim("one"), claim("many", count=9))
+    assert found.headline.startswith("request r of claim default/many wants 9 devices on one node")
+    assert any(
+        "8 usable, of which other requests want 1: lower the count to 7" in text for text in found.advice
+    )
+    devices = found.nodes[0].devices
+    assert [text.partition(":")[0] for text in devices] == [
+        "request r of claim default/one",
+        "request r of claim default/many",
+    ]
+    followed = explained(*there, claim("one"), claim("many", count=8))
+    assert followed.outcome is Outcome.PENDING
+    assert any("want 9 devices of class gpu on one node" in text for text in followed.advice)
+    assert any("lower the counts to 8 in all" in text for text in followed.advice)
+    assert explained(*there, claim("one"), claim("many", count=7)).outcome is Outcome.FITS
+
+
+def test_claim_of_a_pod_that_bypassed_the_scheduler_says_what_the_pod_says() -> None:
+    bypassed = pod("p", "c", nodeName="n")
+    bypassed["status"]["phase"] = "Pending"
+    there = cluster(node("n"), slice_("n", device("a")), device_class(), claim("c"), bypassed)
+    of_pod = explain_pod(there, ObjectKey("default", "p"))
+    of_claim = explain_claim(there, ObjectKey("default", "c"))
+    assert (of_claim.outcome, of_claim.facts[0]) == (Outcome.STUCK, of_pod.facts[0])
+    assert of_claim.advice == of_pod.advice
+
+
+def test_another_scheduler_that_does_not_allocate_claims_is_named() -> None:
+    bound = pod("p", "c", nodeName="n", schedulerName="mine")
+    bound["status"]["phase"] = "Pending"
+    found = explained(node("n"), slice_("n", device("a")), device_class(), claim("c"), bound)
+    assert (
+        found.facts[0] == "claim c is not allocated: scheduler mine does not allocate claims before it binds"
+    )
+    assert found.advice == (
+        "have mine run the DynamicResources plugin, or remove schedulerName from the pod",
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -266,6 +268,63 @@ async def test_a_pod_that_runs_once_succeeds_after_its_claims_are_free(api: Any,
         world.pod("p", "true", claims=("c",), restartPolicy="Never")
         await wait_for("pod p to succeed", lambda: world.phase("p") == "Succeeded")
     assert [unprepared for phase, unprepared in phases if phase == "Succeeded"] == [["c"]]
+
+
+async def test_a_container_whose_command_is_not_there_waits_longer_and_longer(
+    api: Any, tmp_path: Path
+) -> None:
+    world = World(api, tmp_path)
+    async with world.node():
+        main = {"name": "main", "image": "registry.example/driver:1", "command": ["nosuchbinary"]}
+        world.pod("p", containers=[main])
+        await wait_for(
+            "the container to wait for its restart",
+            lambda: (
+                world.container("p").get("state", {}).get("waiting", {}).get("reason") == "CrashLoopBackOff"
+            ),
+        )
+        await asyncio.sleep(0.3)
+        assert world.container("p")["restartCount"] == 1
+        assert world.container("p")["lastState"]["terminated"]["reason"] == "StartError"
+        told = ("BackOff", "Back-off restarting failed container main in pod p_ns(uid-p)")
+        await wait_for("the event about the restart", lambda: told in world.events)
+        [hint] = {message for reason, message in world.events if reason == "ImageNotUsed"}
+        assert 'runs commands of its host, not image "registry.example/driver:1"' in hint
+        assert "--runtime cri:SOCKET" in hint
+
+
+async def test_a_container_without_a_command_sleeps_and_an_event_says_so(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node():
+        world.pod("p", containers=[{"name": "main", "image": "nginx"}])
+        await wait_for("pod p to run", lambda: world.phase("p") == "Running")
+        await wait_for(
+            "an event",
+            lambda: any("has no command, so it only sleeps" in message for _, message in world.events),
+        )
+
+
+async def test_a_container_with_an_unusable_device_spec_has_an_event(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node(), world.driver(Cats()):
+        world.claim("c", "cat-0", pods=("p",))
+        os.mkfifo(world.paths.cdi[0] / "fifo.json")
+        (world.paths.cdi[0] / "odd.json").write_text('{"cdiVersion": [], "devices": "all"}')
+        world.pod("p", "sleep 1000", claims=("c",))
+        await wait_for("pod p to run all the same", lambda: world.phase("p") == "Running")
+        world.claim("d", "cat-1", pods=("q",))
+        edits = {"env": ["CAT=another"]}
+        spec = {
+            "cdiVersion": "0.6.0",
+            "kind": "k8s.cats.example.com/cats",
+            "devices": [{"name": "uid-d-cat-1", "containerEdits": edits}],
+        }
+        (world.paths.cdi[0] / "twice.json").write_text(json.dumps(spec))
+        world.pod("q", "sleep 1000", claims=("d",))
+        await wait_for(
+            "an event about pod q",
+            lambda: any(r == "Failed" and "twice.json" in message for r, message in world.events),
+        )
 
 
 async def test_an_unknown_command_is_reported(api: Any, tmp_path: Path) -> None:

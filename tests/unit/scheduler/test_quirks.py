@@ -32,7 +32,7 @@ def test_the_defaults_are_those_of_no_emulated_release() -> None:
 )  # fmt: skip
 def test_emulated_releases_differ_in_filters_and_scores(release: Release, quirks: set[str]) -> None:
     version = EffectiveVersion(release)
-    gates = {"serves_extended_resources", "maps_node_allocatable", "limits_filter_time"}
+    gates = {"allocates_claims", "serves_extended_resources", "maps_node_allocatable", "limits_filter_time"}
     found = true_ones(PlacementQuirks.of(version, version.gates())) - gates
     assert found == {*quirks, "postfilter_needs_cycle_state", "filters_devices_on_every_node"}
 

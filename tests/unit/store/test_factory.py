@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from dray.store import open_store
+from dray.store.etcd import EtcdStore
 from dray.store.interface import StoreError, StoreUnavailable
 from dray.store.memory import MemoryStore
 from dray.store.sqlite import SqliteStore
@@ -39,3 +40,17 @@ async def test_an_etcd_that_is_not_there_is_named(tmp_path, monkeypatch):
 def test_the_embedded_stores_do_not_import_grpc():
     code = "import sys, dray.store.memory, dray.store.sqlite; sys.exit('grpc' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+async def test_an_etcd_on_another_machine_is_reached_without_tls_but_not_silently(
+    tmp_path, monkeypatch, caplog
+):
+    async def opened(cls: type[EtcdStore], endpoints: list[str]) -> list[str]:
+        return endpoints
+
+    monkeypatch.setattr(EtcdStore, "open", classmethod(opened))
+    await open_store("etcd://127.0.0.1:2379,[::1]:2379,localhost:2379", data=tmp_path)
+    assert not caplog.records
+    await open_store("etcd://127.0.0.1:2379,192.0.2.7:2379,etcd.example.com:2379", data=tmp_path)
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith("etcd at 192.0.2.7:2379,etcd.example.com:2379 is reached without TLS")

@@ -132,6 +132,24 @@ async def test_a_failed_commit_fails_its_writers_and_nobody_else(tmp_path, monke
     await again.close()
 
 
+async def test_whether_writing_works_again_is_tried_not_assumed(tmp_path, monkeypatch, caplog):
+    store = await SqliteStore.open(tmp_path / "s.db")
+    await store.check_writable()
+    gate = Gate(monkeypatch)
+    gate.open()
+    gate.error = sqlite3.OperationalError("database or disk is full")
+    with pytest.raises(StoreUnavailable):
+        await store.create("/a", b"1")
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            await store.check_writable()
+    gate.error = None
+    await asyncio.gather(store.check_writable(), store.check_writable(), store.create("/b", b"1"))
+    await store.check_writable()
+    assert store.revision == 2
+    await store.close()
+
+
 async def test_what_a_failed_commit_left_behind_is_removed_by_the_next(tmp_path, monkeypatch, caplog):
     store = await SqliteStore.open(tmp_path / "s.db")
     commit = sqlite._commit

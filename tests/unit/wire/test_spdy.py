@@ -74,3 +74,21 @@ async def test_pings_are_answered() -> None:
     ping = b"\x80\x03\x00\x06\x00\x00\x00\x04\x00\x00\x00\x05"
     server.received(ping)
     assert cable.written == ping
+
+
+async def test_pings_of_a_peer_that_does_not_read_are_not_answered() -> None:
+    server = spdy.Connection()
+    _, cable = spdy_client(server)
+    cable.congested = True
+    for _ in range(1000):
+        server.received(b"\x80\x03\x00\x06\x00\x00\x00\x04\x00\x00\x00\x05")
+    assert cable.written == b""
+
+
+async def test_a_peer_cannot_open_streams_without_end() -> None:
+    server = spdy.Connection(on_stream=lambda _: None)
+    client, cable = spdy_client(server)
+    for _ in range(5000):
+        client.open_stream({"port": "80"})
+    await asyncio.sleep(0.01)
+    assert cable.closed

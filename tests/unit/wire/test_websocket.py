@@ -70,3 +70,9 @@ def test_a_message_is_bounded_in_one_frame_and_in_many() -> None:
     reader.feed(masked(BINARY, bytes(10), final=False))
     with pytest.raises(TooLarge):
         reader.feed(masked(0, b"x"))
+
+
+def test_control_frames_are_small():
+    FrameReader().feed(frame(PING, b"x" * 125, masked=True))
+    with pytest.raises(ProtocolError):
+        FrameReader().feed(frame(PING, b"x" * 126, masked=True))

@@ -98,7 +98,7 @@ class Applier:
         if self.manager == _KUBECTL:
             merged = self._annotated(merged, config)
             changed = merged != base
-        return Applied(merged if changed else None, write_entries(managers))
+        return Applied(merged if changed or live is None else None, write_entries(managers))
 
     @property
     def _me(self) -> Manager:

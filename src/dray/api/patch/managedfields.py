@@ -23,6 +23,7 @@ from dray.api.patch.fieldsets import (
 )
 from dray.api.patch.ownership import FREE, LEAF, Changes, Node, children, compare
 from dray.api.schema import Struct, zero
+from dray.api.shortcache import cache_short
 from dray.api.validation.cache import content_key
 from dray.api.validation.objectmeta import FIELD_MANAGER_LIMIT
 
@@ -81,7 +82,7 @@ def manager_name(field_manager: str, user_agent: str) -> str:
     return field_manager or _agent_name(user_agent)
 
 
-@lru_cache(maxsize=256)
+@cache_short(256)
 def _agent_name(user_agent: str) -> str:
     name = ""
     size = 0

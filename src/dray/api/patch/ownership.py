@@ -259,14 +259,18 @@ class ListNode(_Container):
             )
         return "k:" + _encode(key).decode()
 
+    def element_or_none(self, value: Any) -> str | None:
+        """The path element of an item, or None if it cannot have one: the list may be older than its keys."""
+        try:
+            return self.element(value)
+        except ValueError:
+            return None
+
     def _keyed(self, items: Iterable[Any]) -> Iterator[tuple[str, Any]]:
         """The items that can have a path element, each with it."""
         for item in items:
-            try:
-                key = self.element(item)
-            except ValueError:
-                continue
-            yield key, item
+            if (key := self.element_or_none(item)) is not None:
+                yield key, item
 
     def made(self, value: Any) -> FieldSet:
         if not value:
@@ -407,7 +411,8 @@ def remove(node: Node, value: Any, fields: FieldSet) -> Any:
 
 def _remaining(node: ListNode, items: list[Any], fields: FieldSet) -> Iterator[Any]:
     for item in items:
-        below = fields.get(node.element(item))
+        key = node.element_or_none(item)
+        below = fields.get(key) if key is not None else None
         if below is None:
             yield item
         elif below and SELF not in below:

@@ -163,7 +163,8 @@ def merge(node: Node, live: Any, config: Any) -> Any:
 def _merge_list(node: ListNode, live: list[Any], config: list[Any]) -> list[Any]:
     ours = [(node.element(item), item) for item in config]
     given = dict(ours)
-    theirs = [(node.element(item), item) for item in live]
+    # What has no key is nobody's, and stays where it is.
+    theirs = [(node.element_or_none(item) or f"i:{i}", item) for i, item in enumerate(live)]
     existing: dict[str, Any] = {}
     for key, item in theirs:
         # Of several items with one key none is merged with.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Final
+
+from dray.api.shortcache import cache_short
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -156,13 +157,9 @@ def _limited(
     return (message,) if size(value) <= limit else (length_message(limit), message)
 
 
+@cache_short(4096)  # the same few keys come with every object
 def qualified_name(value: str) -> Sequence[str]:
     """A name with an optional DNS prefix, ``example.com/name``: what label keys, finalizers and the like must be."""
-    # The same few keys come with every object; what is far too long is not worth remembering.
-    return _known_qualified_name(value) if len(value) <= 512 else _qualified_name(value)
-
-
-def _qualified_name(value: str) -> Sequence[str]:
     prefix, slash, name = value.rpartition("/")
     if len(name) <= LABEL_LENGTH and len(prefix) <= SUBDOMAIN_LENGTH and _qualified(value):
         return ()
@@ -185,7 +182,6 @@ def _qualified_name(value: str) -> Sequence[str]:
     return found
 
 
-_known_qualified_name = lru_cache(maxsize=4096)(_qualified_name)
 label_key = qualified_name
 
 

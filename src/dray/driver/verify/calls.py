@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dray.api import yamldocs
 from dray.api.identity import PoolDevice
 from dray.driver.model import ClaimRef
 from dray.driver.verify.claims import Claims
@@ -209,9 +210,7 @@ def defined(directories: Sequence[Path]) -> set[str]:
                 if path.suffix == ".json":
                     spec: Spec = json.loads(text)
                 else:
-                    import yaml
-
-                    spec = yaml.safe_load(text)
+                    spec = yamldocs.load(text)
                 names |= {f"{spec['kind']}={d['name']}" for d in spec["devices"]}
             except (OSError, ValueError, KeyError, TypeError):
                 continue

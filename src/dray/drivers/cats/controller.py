@@ -35,7 +35,13 @@ class CatsController(ClassicDriver):
             chosen = self._choose(pending, candidate, others)
             if chosen is not None:
                 return [
-                    available_on(candidate, driver=DRIVER, data=_handle(candidate, cat)) for cat in chosen
+                    available_on(
+                        candidate,
+                        driver=DRIVER,
+                        data=_handle(candidate, cat),
+                        shareable=_selector(one).shareable,
+                    )
+                    for one, cat in zip(pending, chosen, strict=True)
                 ]
         raise CannotAllocate(f"no such cats are free on {f'node {node}' if node else 'any node'}")
 
@@ -52,7 +58,7 @@ class CatsController(ClassicDriver):
         held = _held(others)
         cats = cats_of(node, Generation.CLASSIC, count=self._count)
         free = [cat for cat in cats if (node, cat.name) not in held]
-        selectors = [CatSelector.of(one.claim_parameters) for one in pending]
+        selectors = [_selector(one) for one in pending]
         chosen: dict[int, Cat] = {}
         for position in sorted(range(len(selectors)), key=lambda i: sum(map(selectors[i].matches, free))):
             cat = next((c for c in free if selectors[position].matches(c)), None)
@@ -61,6 +67,10 @@ class CatsController(ClassicDriver):
             free.remove(cat)
             chosen[position] = cat
         return [chosen[i] for i in range(len(selectors))]
+
+
+def _selector(pending: Pending) -> CatSelector:
+    return CatSelector.of(pending.claim_parameters, pending.class_parameters)
 
 
 def _handle(node: str, cat: Cat) -> str:

@@ -35,8 +35,8 @@ _RULES: Final = (
 )
 
 
-async def install(client: Client, *, user: str) -> None:
-    """Create what is missing, and wait until ClaimParameters can be written."""
+async def install(client: Client, *, user: str, with_parameters: bool) -> None:
+    """Create what is missing, and wait until ClaimParameters can be written, which only classic claims refer to."""
     group = "rbac.authorization.k8s.io"
     rules: list[PolicyRule] = [
         {"apiGroups": [g], "resources": resources, "verbs": verbs} for g, resources, verbs in _RULES
@@ -46,10 +46,12 @@ async def install(client: Client, *, user: str) -> None:
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
         "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
     }
-    await client.create_if_missing(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION)
     role: ClusterRole = {"metadata": {"name": user}, "rules": rules}
     await client.create_if_missing(CLUSTER_ROLES, "", role)
     await client.create_if_missing(CLUSTER_ROLE_BINDINGS, "", binding)
+    if not with_parameters:
+        return
+    await client.create_if_missing(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION)
     discovery = Discovery(client)
     while not await discovery.serves(CLAIM_PARAMETERS):
         discovery.invalidate()

@@ -19,10 +19,11 @@ DRIVER: Final = "resource-driver.example.com"
 class ClaimParametersSpec(TypedDict, total=False):
     color: str
     size: str
+    shareable: bool
 
 
 class ClaimParameters(TypedDict, total=False):
-    """The custom resource in which users say which cat they want."""
+    """The custom resource in which users say which cat they want, and administrators what a class's claims have in common."""
 
     apiVersion: str
     kind: str
@@ -79,14 +80,22 @@ class CatSelector:
 
     color: str = ""
     size: str = ""
+    shareable: bool = False  # a classic claim that any number of pods may use
 
     @classmethod
-    def of(cls, parameters: ClaimParameters | None) -> CatSelector:
-        spec: ClaimParametersSpec = (parameters or {}).get("spec") or {}
-        return cls(str(spec.get("color") or ""), str(spec.get("size") or ""))
+    def of(cls, claim: ClaimParameters | None, of_class: ClaimParameters | None = None) -> CatSelector:
+        """What the claim's parameters do not say, those of its class do."""
+        spec: ClaimParametersSpec = {**_spec(of_class), **_spec(claim)}
+        return cls(
+            str(spec.get("color") or ""), str(spec.get("size") or ""), shareable=bool(spec.get("shareable"))
+        )
 
     def matches(self, cat: Cat) -> bool:
         return self.color in ("", cat.color) and self.size in ("", cat.size)
+
+
+def _spec(parameters: ClaimParameters | None) -> ClaimParametersSpec:
+    return (parameters or {}).get("spec") or {}
 
 
 def cats_of(node: str, generation: Generation, *, count: int = 3) -> tuple[Cat, ...]:

@@ -29,6 +29,7 @@ CLAIM_PARAMETERS: Final[Resource[ClaimParameters]] = Resource(GROUP, "v1", "clai
 _SPEC: Final[Mapping[str, JSONSchemaProps]] = {
     "color": {"type": "string"},
     "size": {"type": "string", "enum": ["small", "large"]},
+    "shareable": {"type": "boolean"},
 }
 DEFINITION: Final[CustomResourceDefinition] = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -55,8 +56,8 @@ DEFINITION: Final[CustomResourceDefinition] = {
                     }
                 },
                 "additionalPrinterColumns": [
-                    {"name": name.capitalize(), "type": "string", "jsonPath": f".spec.{name}"}
-                    for name in _SPEC
+                    {"name": name.capitalize(), "type": schema["type"], "jsonPath": f".spec.{name}"}
+                    for name, schema in _SPEC.items()
                 ],
             }
         ],
@@ -75,7 +76,7 @@ def parameters_for(claim_parameters: ClaimParameters) -> ResourceClaimParameters
     asked = {"color": wish.color, "size": wish.size}
     terms = [f'attributes.string["{name}"] == "{value}"' for name, value in asked.items() if value]
     request: ResourceRequest = {"namedResources": {"selector": " && ".join(terms) or "true"}}
-    return {
+    made: ResourceClaimParameters = {
         "metadata": {
             "generateName": f"{metadata['name']}-",
             "namespace": metadata["namespace"],
@@ -91,6 +92,9 @@ def parameters_for(claim_parameters: ClaimParameters) -> ResourceClaimParameters
         "generatedFrom": {"apiGroup": GROUP, "kind": KIND, "name": metadata["name"]},
         "driverRequests": [{"driverName": DRIVER, "requests": [request]}],
     }
+    if wish.shareable:
+        made["shareable"] = True
+    return made
 
 
 async def generate(client: Client) -> None:
@@ -121,13 +125,21 @@ async def generate(client: Client) -> None:
         elif not mine and uid not in written:
             stored = await client.create(RESOURCE_CLAIM_PARAMETERS, key.namespace, wanted)
             written[uid] = stored["metadata"]["uid"]
-        elif mine and mine[0]["driverRequests"] != wanted["driverRequests"]:
-            changed: ResourceClaimParameters = {**mine[0], "driverRequests": wanted["driverRequests"]}
+        elif mine and _asked(mine[0]) != _asked(wanted):
+            changed: ResourceClaimParameters = {
+                **mine[0],
+                "driverRequests": wanted["driverRequests"],
+                "shareable": wanted.get("shareable", False),
+            }
             await client.update(RESOURCE_CLAIM_PARAMETERS, key.namespace, changed)
 
     async with informers, asyncio.TaskGroup() as tasks:
         await informers.synced()
         tasks.create_task(queue.run(sync))
+
+
+def _asked(parameters: ResourceClaimParameters) -> object:
+    return parameters["driverRequests"], parameters.get("shareable", False)
 
 
 def _owners(parameters: ResourceClaimParameters) -> Sequence[OwnerReference]:

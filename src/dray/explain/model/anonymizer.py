@@ -2,7 +2,7 @@
 
 What allocation depends on stays: numbers, versions, the shape of selectors and references between objects. Names of nodes,
 namespaces, pods, containers, claims and pools, and values of node labels, become ``node-1``, ``ns-2`` and so on;
-annotations, images, environments, messages and events go. Names of classes, drivers, devices and attributes and the values of attributes
+annotations, images, environments, messages, events and classic objects, which hold drivers' own data, go. Names of classes, drivers, devices and attributes and the values of attributes
 stay, as selectors mean nothing without them, except where a value is the name of a node or looks like a serial number.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from dray.explain.model.snapshot import Snapshot
+from dray.explain.model.snapshot import CLASSIC_KINDS, Snapshot
 
 if TYPE_CHECKING:
     from dray.api.types import Object, resource
@@ -84,6 +84,7 @@ def anonymize(snapshot: Snapshot) -> Snapshot:
     def each(objects: tuple[T, ...], change: Callable[[_Names, T], T]) -> tuple[T, ...]:
         return tuple(change(names, obj) for obj in objects)
 
+    without_classic: dict[str, Any] = dict.fromkeys(CLASSIC_KINDS, ())
     return replace(
         snapshot,
         namespaces=each(snapshot.namespaces, _namespace),
@@ -97,7 +98,9 @@ def anonymize(snapshot: Snapshot) -> Snapshot:
         volumes=each(snapshot.volumes, _volume),
         storage_classes=each(snapshot.storage_classes, _storage_class),
         events=(),
+        on_demand=(),
         classes=each(snapshot.classes, _device_class),
+        **without_classic,
     )
 
 

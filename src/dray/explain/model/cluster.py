@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from dray.allocation import DeviceID, Features, Inventory, PoolID, Usage
 from dray.allocation.pools import Pool, Slice, build_pool, newest_generation
 from dray.allocation.taints import with_taint_rules
+from dray.api.claims import has_fixed_names
+from dray.api.groups.resource.classic import bridge
 from dray.api.identity import ObjectKey, object_key
 from dray.api.release import EMULATED, EffectiveVersion, Gates, Release
 from dray.explain.model.snapshot import Snapshot
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from dray.api.types import Object
     from dray.api.types.core import Namespace, Node, Pod
     from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+    from dray.api.types.resource_v1alpha2 import PodSchedulingContext, ResourceClass
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
+    from dray.api.types.resource_v1alpha2 import ResourceClaimTemplate as ClassicTemplate
     from dray.explain.nodes.filters import NodeFilters
 
 
@@ -75,7 +80,13 @@ class Cluster:
 
     @cached_property
     def claims(self) -> dict[ObjectKey, ResourceClaim]:
-        return {object_key(claim): claim for claim in self.snapshot.claims}
+        """Every claim, classic ones as the bridge shows them."""
+        found = {object_key(claim): claim for claim in self.snapshot.claims}
+        for key, classic in self.classic_claims.items():
+            view = bridge.as_modern(cast("dict[str, Any]", classic))
+            typed: ResourceClaim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+            found[key] = cast("ResourceClaim", {**typed, **view})
+        return found
 
     @cached_property
     def templates(self) -> dict[ObjectKey, ResourceClaimTemplate]:
@@ -84,6 +95,27 @@ class Cluster:
     @cached_property
     def classes(self) -> dict[str, DeviceClass]:
         return {object_key(one).name: one for one in self.snapshot.classes}
+
+    @cached_property
+    def fixed_names(self) -> bool:
+        """Whether claims made from templates have names that follow from their pod's."""
+        return has_fixed_names(self.version.release)
+
+    @cached_property
+    def classic_claims(self) -> dict[ObjectKey, ClassicClaim]:
+        return {object_key(claim): claim for claim in self.snapshot.classic_claims}
+
+    @cached_property
+    def classic_templates(self) -> dict[ObjectKey, ClassicTemplate]:
+        return {object_key(template): template for template in self.snapshot.classic_templates}
+
+    @cached_property
+    def resource_classes(self) -> dict[str, ResourceClass]:
+        return {object_key(one).name: one for one in self.snapshot.resource_classes}
+
+    @cached_property
+    def scheduling_contexts(self) -> dict[ObjectKey, PodSchedulingContext]:
+        return {object_key(one): one for one in self.snapshot.scheduling_contexts}
 
     @cached_property
     def namespaces(self) -> dict[str, Namespace]:

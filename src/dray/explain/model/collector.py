@@ -6,10 +6,16 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from dray.api import on_demand
 from dray.api.errors import StatusError
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.resources import (
+    CLASSIC_RESOURCE_CLAIM_TEMPLATES,
+    CLASSIC_RESOURCE_CLAIMS,
+    CLASSIC_RESOURCE_CLASSES,
+    CLASSIC_RESOURCE_SLICES,
+    CONFIGMAPS,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
     EVENTS,
@@ -17,9 +23,13 @@ from dray.client.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_SCHEDULING_CONTEXTS,
+    POD_SCHEDULINGS,
     PODS,
+    RESOURCE_CLAIM_PARAMETERS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    RESOURCE_CLASS_PARAMETERS,
     RESOURCE_SLICES,
     STORAGE_CLASSES,
     Resource,
@@ -40,7 +50,8 @@ if TYPE_CHECKING:
 
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _RULE_VERSIONS: Final = ("v1beta2", "v1alpha3")
-_HUB: Final = "v1"
+_CLASSIC_VERSIONS: Final = ("v1alpha2", "v1alpha1")
+_HUBS: Final = ("v1", "v1alpha2")  # of each generation
 _GATE = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)"[^}]*\} 1$', re.MULTILINE)
 
 
@@ -63,6 +74,14 @@ async def collect_snapshot(client: Client, *, namespace: str = "") -> Snapshot:
         "volumes": PERSISTENT_VOLUMES,
         "storage_classes": STORAGE_CLASSES,
         "events": EVENTS,
+        "on_demand": CONFIGMAPS,
+        "classic_claims": CLASSIC_RESOURCE_CLAIMS,
+        "classic_templates": CLASSIC_RESOURCE_CLAIM_TEMPLATES,
+        "classic_slices": CLASSIC_RESOURCE_SLICES,
+        "resource_classes": CLASSIC_RESOURCE_CLASSES,
+        "claim_parameters": RESOURCE_CLAIM_PARAMETERS,
+        "class_parameters": RESOURCE_CLASS_PARAMETERS,
+        "scheduling_contexts": POD_SCHEDULING_CONTEXTS,
     }
     async with asyncio.TaskGroup() as group:
         lists = {
@@ -75,7 +94,7 @@ async def collect_snapshot(client: Client, *, namespace: str = "") -> Snapshot:
     return Snapshot(
         release=version.result(),
         gates=gates.result(),
-        unread=tuple(resources[name].kind for name, one in found.items() if not one.whole),
+        unread=tuple(dict.fromkeys(resources[name].kind for name, one in found.items() if not one.whole)),
         **{name: one.objects for name, one in found.items()},
     )
 
@@ -95,7 +114,7 @@ async def _collected(client: Client, discovery: Discovery, resource: Resource[An
     whole = found is not None
     if found is None and namespace and served.namespaced:
         found = await _list(client, served, namespace)
-    if found and ours and served.version != _HUB and resource is not DEVICE_TAINT_RULES:
+    if found and ours and served.version not in _HUBS and resource is not DEVICE_TAINT_RULES:
         from dray.explain.model.manifests import newest
 
         found = tuple(map(newest, found))
@@ -103,9 +122,13 @@ async def _collected(client: Client, discovery: Discovery, resource: Resource[An
 
 
 async def _served(discovery: Discovery, resource: Resource[Any]) -> Resource[Any] | None:
-    return await discovery.first_served(
-        resource, _RULE_VERSIONS if resource is DEVICE_TAINT_RULES else _VERSIONS
-    )
+    if resource is DEVICE_TAINT_RULES:
+        return await discovery.first_served(resource, _RULE_VERSIONS)
+    if resource.version not in _CLASSIC_VERSIONS:
+        return await discovery.first_served(resource, _VERSIONS)
+    if resource is POD_SCHEDULING_CONTEXTS and not await discovery.serves(resource):
+        return POD_SCHEDULINGS if await discovery.serves(POD_SCHEDULINGS) else None
+    return await discovery.first_served(resource, _CLASSIC_VERSIONS)
 
 
 async def device_state_resources(client: Client) -> list[Resource[Any]]:
@@ -117,9 +140,10 @@ async def device_state_resources(client: Client) -> list[Resource[Any]]:
 
 async def _list(client: Client, resource: Resource[Any], namespace: str = "") -> tuple[Any, ...] | None:
     """None: the user may not read them."""
-    chosen = "type=Warning" if resource is EVENTS else ""
+    fields = "type=Warning" if resource is EVENTS else ""
+    labels = on_demand.LABEL if resource is CONFIGMAPS else ""
     try:
-        items = (await client.list(resource, namespace, field_selector=chosen)).items
+        items = (await client.list(resource, namespace, field_selector=fields, label_selector=labels)).items
     except StatusError as error:
         if error.code == 404:
             return ()

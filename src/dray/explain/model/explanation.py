@@ -76,6 +76,10 @@ class RequestExplanation:
     removed: tuple[RemovedDevices, ...]
     nearest: str = ""  # the device that came closest, and what kept it
 
+    @property
+    def named(self) -> str:
+        return f"request {self.request} of claim {self.claim}"
+
     def as_document(self) -> dict[str, Any]:
         return {
             "claim": self.claim,

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dray.api import schema
+from dray.api import schema, yamldocs
 from dray.api.errors import BadRequest
 from dray.api.scheme.registry import KindVersion, scheme
 from dray.explain.model.snapshot import SnapshotError
@@ -104,6 +104,10 @@ def _stdin() -> bytes:
 def read(data: bytes, file: str = "") -> Iterator[Manifest]:
     import yaml
 
+    try:
+        yamldocs.check(data)
+    except yamldocs.TooLarge as error:
+        raise Unreadable(file, error.line, error.problem) from None
     loader = _loader()(data)
     try:
         while loader.check_node():

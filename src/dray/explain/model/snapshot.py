@@ -5,20 +5,29 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from dray.api import on_demand
 from dray.api.identity import ObjectKey, object_key
 
 if TYPE_CHECKING:
     from typing import TypedDict
 
     from dray.api.types import Object
-    from dray.api.types.core import Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+    from dray.api.types.core import (
+        ConfigMap,
+        Event,
+        Namespace,
+        Node,
+        PersistentVolume,
+        PersistentVolumeClaim,
+        Pod,
+    )
     from dray.api.types.resource import (
         DeviceClass,
         DeviceTaintRule,
@@ -26,6 +35,15 @@ if TYPE_CHECKING:
         ResourceClaimTemplate,
         ResourceSlice,
     )
+    from dray.api.types.resource_v1alpha2 import (
+        PodSchedulingContext,
+        ResourceClaimParameters,
+        ResourceClass,
+        ResourceClassParameters,
+    )
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
+    from dray.api.types.resource_v1alpha2 import ResourceClaimTemplate as ClassicTemplate
+    from dray.api.types.resource_v1alpha2 import ResourceSlice as ClassicSlice
     from dray.api.types.storage import StorageClass
 
     class SnapshotHeader(TypedDict, total=False):
@@ -55,12 +73,24 @@ KINDS: Final[Mapping[str, str]] = {
     "volumes": "PersistentVolume",
     "storage_classes": "StorageClass",
     "events": "Event",
+    "on_demand": "ConfigMap",
+}
+#: The same for the kinds of the classic API.
+CLASSIC_KINDS: Final[Mapping[str, str]] = {
+    "classic_claims": "ResourceClaim",
+    "classic_templates": "ResourceClaimTemplate",
+    "classic_slices": "ResourceSlice",
+    "resource_classes": "ResourceClass",
+    "claim_parameters": "ResourceClaimParameters",
+    "class_parameters": "ResourceClassParameters",
+    "scheduling_contexts": "PodSchedulingContext",
 }
 FIELDS: Final[Mapping[str, str]] = {kind: name for name, kind in KINDS.items()}
-
-
-#: Claims and slices of these versions have another shape, and no devices can be allocated from them.
-_OTHER_GENERATIONS: Final = frozenset({"resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2"})
+_CLASSIC_FIELDS: Final[Mapping[str, str]] = {
+    **{kind: name for name, kind in CLASSIC_KINDS.items()},
+    "PodScheduling": "scheduling_contexts",  # 1.26's name
+}
+_CLASSIC_VERSIONS: Final = frozenset({"resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2"})
 
 
 class SnapshotError(Exception):
@@ -69,7 +99,7 @@ class SnapshotError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """The objects of a cluster, in the newest shape whatever version they were read in."""
+    """The objects of a cluster, in the newest shape of their generation whatever version they were read in."""
 
     namespaces: tuple[Namespace, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -83,22 +113,45 @@ class Snapshot:
     volumes: tuple[PersistentVolume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
     events: tuple[Event, ...] = ()  # warnings about pods and claims
+    on_demand: tuple[ConfigMap, ...] = ()  # devices that drivers publish once a class names them
+    classic_claims: tuple[ClassicClaim, ...] = ()
+    classic_templates: tuple[ClassicTemplate, ...] = ()
+    classic_slices: tuple[ClassicSlice, ...] = ()
+    resource_classes: tuple[ResourceClass, ...] = ()
+    claim_parameters: tuple[ResourceClaimParameters, ...] = ()
+    class_parameters: tuple[ResourceClassParameters, ...] = ()
+    scheduling_contexts: tuple[PodSchedulingContext, ...] = ()
     unread: tuple[str, ...] = ()  # kinds that the user may not read: nothing can be said about them
     release: str = ""  # of the cluster, such as 1.36; empty: the newest
     gates: frozenset[str] | None = None  # those that are on; None: not known, the release's defaults
 
     def with_objects(self, objects: Iterable[Object]) -> Snapshot:
-        """The same cluster once these objects are applied: they replace what has their name."""
+        """The same cluster once these objects are applied: they replace what has their name.
+
+        Drivers that wait for a class among them have published their devices.
+        """
         added: dict[str, dict[ObjectKey, Object]] = {}
         for obj in objects:
-            name = FIELDS.get(obj.get("kind", ""))
-            if name is not None and obj.get("apiVersion") not in _OTHER_GENERATIONS:
+            fields = _CLASSIC_FIELDS if obj.get("apiVersion") in _CLASSIC_VERSIONS else FIELDS
+            name = fields.get(obj.get("kind", ""))
+            if name is not None:
                 added.setdefault(name, {})[object_key(obj)] = obj
         changes: dict[str, Any] = {
             name: (*(one for one in getattr(self, name) if object_key(one) not in new), *new.values())
             for name, new in added.items()
         }
-        return replace(self, **changes)
+        found = replace(self, **changes)
+        if not (classes := changes.get("classes")) or not found.on_demand:
+            return found
+        return replace(found, slices=(*found.slices, *found._published_for(classes)))
+
+    def _published_for(self, classes: Iterable[DeviceClass]) -> Iterator[ResourceSlice]:
+        """The slices of drivers that publish their devices once there are such classes."""
+        published = {one["spec"]["driver"] for one in self.slices}
+        for config in self.on_demand:
+            driver = on_demand.announced_driver(config)
+            if driver and driver not in published and any(on_demand.names_driver(c, driver) for c in classes):
+                yield from on_demand.announced_slices(config, (object_key(node).name for node in self.nodes))
 
     def dump(self) -> bytes:
         header: SnapshotHeader = {"apiVersion": API_VERSION, "kind": KIND, "release": self.release}
@@ -106,7 +159,9 @@ class Snapshot:
             header["gates"] = sorted(self.gates)
         if self.unread:
             header["unread"] = self.unread
-        return msgspec.json.encode({**header, **{name: getattr(self, name) for name in KINDS}})
+        return msgspec.json.encode(
+            {**header, **{name: getattr(self, name) for name in (*KINDS, *CLASSIC_KINDS)}}
+        )
 
 
 def save(snapshot: Snapshot, path: Path) -> None:
@@ -168,5 +223,5 @@ def _parsed(data: bytes, name: str) -> Snapshot | None:
         release=header.get("release") or "",
         gates=None if gates is None else frozenset(gates),
         unread=tuple(header.get("unread") or ()),
-        **{name: tuple(content.get(name) or ()) for name in KINDS},
+        **{name: tuple(content.get(name) or ()) for name in (*KINDS, *CLASSIC_KINDS)},
     )

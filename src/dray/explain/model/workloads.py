@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         spec: WorkloadSpec
 
 
-_NAMESPACED = frozenset({"Pod", "ResourceClaim", "ResourceClaimTemplate"})
+_NAMESPACED = frozenset({"Pod", "ResourceClaim", "ResourceClaimTemplate", "ResourceClaimParameters"})
 
 
 def expand_workload(workload: Workload, namespace: str) -> list[Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from dray.api import nodeaffinity
 from dray.api.compute import ComputeResources, pod_requests
 from dray.api.quantity import Quantity
+from dray.explain.classic import unsuitable_detail
 
 if TYPE_CHECKING:
     from dray.api.types.core import NodeSelectorTerm, Pod, PodAffinity, PodAntiAffinity, PodSpec, Taint
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dray.explain.nodes.filters import PodFilters
     from dray.placement.status import Rejection
 
+_UNSUITABLE = "resourceclaim cannot be allocated for the node (unsuitable)"
 _CORDON = "node.kubernetes.io/unschedulable"
 
 
@@ -88,6 +90,9 @@ class NodeCauses:
                 return self._neighbours(name, reasons[0])
             case "PodTopologySpread":
                 return self._spread(name, reasons[0])
+            case "DynamicResources" if self._pod_filters.classic is not None and reasons[0] == _UNSUITABLE:
+                detail = unsuitable_detail(self._cluster, self._pod_filters.classic, name)
+                return CauseMessage(detail or cause.kind)
             case _:
                 return CauseMessage(cause.kind)
 
@@ -163,6 +168,9 @@ class NodeCauses:
 
 
 _KINDS = {
+    _UNSUITABLE: "a classic claim cannot be allocated there",
+    "excluded by resource class node filter": "the resource class of a claim excludes the node",
+    "resourceclaim not available on the node": "a claim of the pod is allocated for other nodes",
     "node(s) didn't match the requested node name": "pod names another node",
     "node(s) didn't match Pod's node affinity/selector": "node selector or affinity does not match",
     "node(s) didn't have free ports for the requested pod ports": "host port taken",

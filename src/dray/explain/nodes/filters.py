@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.compute import ComputeResources
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from dray.api.types.core import Pod
     from dray.api.types.meta import ObjectMeta
     from dray.api.types.resource import ResourceClaim
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
     from dray.explain import Cluster
+    from dray.explain.nodes.classic import ClassicClaims
+    from dray.placement.classic.attempt import ClassicAttempt, ClassicPlan
 
 _BLOCKERS_SHOWN = 3
 _STORAGE = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
@@ -51,10 +55,18 @@ class NodeFilters:
         self.namespaces: inter_pod_affinity.Namespaces = {
             name: (one.get("metadata") or {}).get("labels") or {} for name, one in cluster.namespaces.items()
         }
+        self._cluster = cluster
         self.storage = None if set(_STORAGE) & set(snapshot.unread) else _storage(cluster)
 
-    def pod_filters(self, pod: Pod) -> PodFilters:
-        return PodFilters(self, _pod_info(pod))
+    @cached_property
+    def classic(self) -> ClassicClaims:
+        from dray.explain.nodes.classic import ClassicClaims
+
+        return ClassicClaims(self._cluster)
+
+    def pod_filters(self, pod: Pod, classic: Sequence[ClassicClaim] = ()) -> PodFilters:
+        """``classic``: the pod's claims of the classic API, for which the scheduler has a filter too."""
+        return PodFilters(self, _pod_info(pod), classic)
 
     def assume(self, pod: Pod, node: str) -> None:
         """Count a pod as bound to a node from now on."""
@@ -89,7 +101,7 @@ def _storage(cluster: Cluster) -> VolumeBinding:
 class PodFilters:
     """One pod before the scheduler's filters."""
 
-    def __init__(self, node_filters: NodeFilters, pod: PodInfo) -> None:
+    def __init__(self, node_filters: NodeFilters, pod: PodInfo, classic: Sequence[ClassicClaim]) -> None:
         self._nodes = node_filters.nodes
         self._classes = node_filters.classes
         self._namespaces = node_filters.namespaces
@@ -104,10 +116,21 @@ class PodFilters:
             self._spread = pod_topology_spread.PodTopologySpread(pod, everyone, self._constraints)
         self._resources = extended_resources.served_resources(pod, self._classes)
         self._claims: dict[tuple[str, ...], ResourceClaim | None] = {}
+        found = node_filters.classic.attempt(pod, classic) if classic else None
+        self._classic_rejection = found if isinstance(found, Rejection) else None
+        #: the pod's classic claims; None: it has none, or no node will do
+        self.classic: ClassicAttempt | None = None if isinstance(found, Rejection) else found
 
     def prefilter(self) -> Rejection | None:
         """Why the pod fits no node at all."""
-        return self._storage.reject(self._pod) if self._storage is not None else None
+        rejection = self._storage.reject(self._pod) if self._storage is not None else None
+        return rejection or self._classic_rejection
+
+    def classic_plan(self, node: str) -> ClassicPlan | None:
+        """What the scheduler itself would allocate to the pod's classic claims on a node that fits."""
+        there = self._nodes.get(node)
+        plan = self.classic.plan(there) if self.classic is not None and there is not None else None
+        return None if isinstance(plan, Rejection) else plan
 
     def filter(self, node: str) -> Sequence[Rejection]:
         """Every filter that rejects the pod on a node."""
@@ -130,6 +153,8 @@ class PodFilters:
             yield self._spread.reject(node)
         if self._affinity is not None:
             yield self._affinity.reject(node)
+        if self.classic is not None and isinstance(found := self.classic.plan(node), Rejection):
+            yield found
 
     def extended_resource_claim(self, node: str) -> ResourceClaim | None:
         """The claim that the scheduler would make on this node for extended resources that devices serve."""

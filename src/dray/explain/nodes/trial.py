@@ -33,6 +33,7 @@ from dray.explain.nodes.totals import RepeatedReasons, total_reasons
 if TYPE_CHECKING:
     from dray.api.types.core import Node, Pod
     from dray.api.types.resource import ResourceClaim
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
     from dray.explain.nodes.filters import NodeFilters, PodFilters
 
 Progress = Callable[[int], None]
@@ -91,17 +92,21 @@ class Trial:
         pod: Pod | None,
         claims: Sequence[ResourceClaim],
         *,
+        classic: Sequence[ClassicClaim] = (),
         policy: Policy = DEFAULT,
         node_filters: NodeFilters | None = None,
     ) -> None:
-        """``node_filters``: the nodes with the pods assumed so far, if not as the snapshot has them."""
+        """``classic``: the pod's claims of the classic API, which are tried with the node's filters.
+
+        ``node_filters``: the nodes with the pods assumed so far, if not as the snapshot has them.
+        """
         self._cluster = cluster
         self._policy = policy
         node_filters = node_filters or (cluster.node_filters() if pod is not None else None)
         self.pod_filters: PodFilters | None = None
         self._node_causes: NodeCauses | None = None
         if pod is not None and node_filters is not None:
-            self.pod_filters = node_filters.pod_filters(pod)
+            self.pod_filters = node_filters.pod_filters(pod, classic)
             self._node_causes = NodeCauses(cluster, pod, self.pod_filters)
         self.wanted = [claim for claim in claims if pod_claims.allocation(claim) is None]
         self._bound = [

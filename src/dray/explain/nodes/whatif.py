@@ -6,7 +6,7 @@ takes it; with ``pack`` the fullest nodes come first, with ``spread`` the emptie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from dray.allocation import DEFAULT, SPREAD, Policy
 from dray.allocation.policies import occupancy
 from dray.api import claims as pod_claims
 from dray.api.identity import DeviceID, ObjectKey, device_id, object_key
+from dray.explain.classic import planned_instances
 from dray.explain.explainer import claims_of_pod
 from dray.explain.model.cluster import Cluster
 from dray.explain.nodes.trial import Trial
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from dray.api.types.core import Pod
     from dray.api.types.meta import ObjectMeta
     from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
 
 #: filters that may accept a pod later, once other pods are placed
 _CHANGING = ("InterPodAffinity", "PodTopologySpread")
@@ -48,6 +50,7 @@ class PodPlacement:
     node: str = ""
     devices: tuple[DeviceGrant, ...] = ()
     problem: str = ""
+    undecided: tuple[str, ...] = ()  # classic claims, for the controllers of their drivers to allocate
 
     def as_document(self) -> dict[str, Any]:
         return {
@@ -55,6 +58,7 @@ class PodPlacement:
             "node": self.node,
             "devices": [one.as_document() for one in self.devices],
             "problem": self.problem,
+            "undecided": list(self.undecided),
         }
 
 
@@ -76,6 +80,7 @@ class WhatIf:
         self._placed: list[Pod] = []
         #: claims that several of the pods share are allocated once
         self._allocated: dict[ObjectKey, ResourceClaim] = {}
+        self._classic: list[ClassicClaim] = []  # those that the scheduler would allocate itself
 
     def candidates(self) -> CandidateNodes:
         """All nodes, to be tried in the order that suits the policy."""
@@ -97,7 +102,14 @@ class WhatIf:
         if gathered.facts:
             return PodPlacement(str(key), problem=gathered.facts[0])
         wanted = [self._current(claim) for claim in gathered.claims]
-        trial = Trial(self.cluster, pod, wanted, policy=self._policy, node_filters=self._node_filters)
+        trial = Trial(
+            self.cluster,
+            pod,
+            wanted,
+            classic=gathered.classic,
+            policy=self._policy,
+            node_filters=self._node_filters,
+        )
         if trial.pod_filters is not None and (rejection := trial.pod_filters.prefilter()) is not None:
             return PodPlacement(str(key), problem=rejection.reasons[0])
         heap = (candidates or self.candidates()).heap
@@ -112,7 +124,13 @@ class WhatIf:
                 assert plan is not None
                 claims = trial.demands(name).documents
                 self._assume(claims, plan.results, name, pod)
-                placed = PodPlacement(str(key), name, tuple(_device_grants(claims, plan.results)))
+                grants = _device_grants(claims, plan.results)
+                placed = PodPlacement(
+                    str(key),
+                    name,
+                    (*grants, *self._assume_classic(trial, name)),
+                    undecided=tuple(_undecided(trial)),
+                )
                 later.append((self._score(name), number, name))
                 break
             # Pods to come take devices and give none back, but affinity and spread may change with them.
@@ -137,6 +155,15 @@ class WhatIf:
         if self._node_filters is not None:
             self._node_filters.assume(placed, node)
 
+    def _assume_classic(self, trial: Trial, node: str) -> Iterator[DeviceGrant]:
+        """What the scheduler would allocate to the pod's classic claims; drivers tell nobody what they have."""
+        plan = trial.pod_filters.classic_plan(node) if trial.pod_filters is not None else None
+        if plan is None or self._node_filters is None:
+            return
+        self._classic += self._node_filters.classic.assume(plan)
+        for one in planned_instances(plan):
+            yield DeviceGrant(one.claim, "", DeviceID(one.driver, one.node, one.name))
+
     def explained(self) -> Cluster:
         """The cluster with the pods placed so far, to explain why the next one does not fit."""
         from dataclasses import replace
@@ -144,8 +171,14 @@ class WhatIf:
         snapshot = self.cluster.snapshot
         claims = {object_key(claim): claim for claim in snapshot.claims} | self._allocated
         return self.cluster.changed(
-            replace(snapshot, claims=tuple(claims.values())).with_objects(self._placed)
+            replace(snapshot, claims=tuple(claims.values())).with_objects((*self._placed, *self._classic))
         )
+
+
+def _undecided(trial: Trial) -> Iterator[str]:
+    attempt = trial.pod_filters.classic if trial.pod_filters is not None else None
+    for entry in attempt.pending if attempt is not None else ():
+        yield entry.claim["metadata"]["name"]
 
 
 def place_copies(whatif: WhatIf, key: ObjectKey, pod: Pod, count: int) -> list[PodPlacement]:

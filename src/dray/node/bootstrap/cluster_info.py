@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from dray.api import bootstraptoken
+from dray.api import bootstraptoken, yamldocs
 from dray.api.bootstraptoken import CLUSTER_INFO, CLUSTER_INFO_NAMESPACE, SIGNATURE_PREFIX, Token
 from dray.api.errors import Forbidden, NotFound, StatusError, Unauthorized
 from dray.client.client import Client
@@ -73,14 +73,12 @@ async def _read(client: Client) -> dict[str, str]:
 
 def authority(info: dict[str, str], told: BootstrapTokenDiscovery) -> bytes:
     """The authority that a cluster names, if there is a reason to believe it."""
-    import yaml
-
     text = info.get("kubeconfig", "")
     try:
-        named: Any = yaml.safe_load(text)["clusters"][0]["cluster"]["certificate-authority-data"]
+        named: Any = yamldocs.load(text)["clusters"][0]["cluster"]["certificate-authority-data"]
         found = base64.b64decode(named, validate=True)
         hashes = bootstraptoken.pins(found)
-    except (yaml.YAMLError, KeyError, IndexError, TypeError, ValueError) as problem:
+    except (KeyError, IndexError, TypeError, ValueError) as problem:
         raise JoinError("the cluster names no certificate authority") from problem
     if not hashes:
         raise JoinError("the cluster names no certificate authority")

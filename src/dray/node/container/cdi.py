@@ -2,22 +2,23 @@
 
 The rules are those of the CDI specification and its reference implementation: specs are read from several directories,
 of which later ones win; a device that two specs of one directory define cannot be used; a spec's own edits apply once if
-any of its devices is used. Specs come from drivers, so they are checked.
+any of its devices is used. Specs come from drivers, so they are checked: whatever a file holds, it concerns only those who
+name its devices.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
+from dray.api import yamldocs
 from dray.runtimes.interface import DeviceNode, Edits, Hook, Mount
-
-if TYPE_CHECKING:
-    from dray.kubelet_api import cdi
 
 VERSIONS = frozenset(("0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"))
 _HOOKS = frozenset(
@@ -27,6 +28,11 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _DEVICE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
 #: Specs describe a few devices; a file beyond this size is a mistake or an attack.
 _MAX_SPEC_BYTES = 4 << 20
+#: The bytes of an event's message, and the number of files that it names.
+_MAX_MESSAGE = 1000
+_MAX_FILES_NAMED = 5
+#: What a file holds before anybody has checked it.
+_Unchecked = Mapping[str, object]
 
 
 class CdiError(Exception):
@@ -43,12 +49,13 @@ class _Spec:
 
 
 class CdiCache:
-    """Finds devices in the specs of some directories. Reads files anew only when they have changed."""
+    """Finds devices in the specs of some directories. Reads files anew only when they have changed. Threads may share it."""
 
     def __init__(
         self, directories: Sequence[Path], *, locate: Callable[[str], str] = lambda path: path
     ) -> None:
         """``locate`` says where a path that a spec names for the host is to be found here."""
+        self._lock = threading.Lock()
         self._directories = list(directories)
         self._locate = locate
         self._files: dict[Path, tuple[tuple[int, int, int], _Spec | str]] = {}
@@ -59,11 +66,18 @@ class CdiCache:
         """The edits of these devices together, in their order; each spec's own edits once."""
         if not names:
             return Edits()
-        self._refresh()
+        with self._lock:
+            self._refresh()
+            return self._resolve(names)
+
+    def _resolve(self, names: Sequence[str]) -> Edits:
         missing = [name for name in names if name not in self._devices]
         if missing:
-            reasons = [self._why_missing(name) for name in missing]
-            raise CdiError(f"unresolvable CDI devices {', '.join(missing)}{''.join(filter(None, reasons))}")
+            conflicts = [self._conflict(name) for name in missing if name in self._conflicts]
+            broken = self._broken() if len(conflicts) < len(missing) else ""
+            text = f"unresolvable CDI devices {', '.join(missing)}{''.join(conflicts)}{broken}"
+            # Names of files need not be text.
+            raise CdiError(text.encode(errors="backslashreplace")[:_MAX_MESSAGE].decode(errors="ignore"))
         parts: list[Edits] = []
         seen: set[Path] = set()
         for name in dict.fromkeys(names):
@@ -76,15 +90,19 @@ class CdiCache:
 
     def errors(self) -> dict[Path, str]:
         """Files that could not be used, and why."""
-        self._refresh()
-        return {path: found for path, (_, found) in self._files.items() if isinstance(found, str)}
+        with self._lock:
+            self._refresh()
+            return {path: found for path, (_, found) in self._files.items() if isinstance(found, str)}
 
-    def _why_missing(self, name: str) -> str:
-        if name in self._conflicts:
-            one, other = self._conflicts[name]
-            return f'; conflicting device "{name}" (specs "{one}", "{other}")'
+    def _conflict(self, name: str) -> str:
+        one, other = self._conflicts[name]
+        return f'; conflicting device "{name}" (specs "{one}", "{other}")'
+
+    def _broken(self) -> str:
         broken = [f"{path}: {found}" for path, (_, found) in self._files.items() if isinstance(found, str)]
-        return f"; specs that cannot be read: {'; '.join(broken)}" if broken else ""
+        more = [f"and {len(broken) - _MAX_FILES_NAMED} more"] if len(broken) > _MAX_FILES_NAMED else []
+        named = "; ".join(broken[:_MAX_FILES_NAMED] + more)
+        return f"; specs that cannot be read: {named}" if broken else ""
 
     def _refresh(self) -> None:
         files: dict[Path, tuple[tuple[int, int, int], _Spec | str]] = {}
@@ -104,10 +122,12 @@ class CdiCache:
 
     def _load(self, path: Path, priority: int) -> _Spec | str:
         try:
-            if path.stat().st_size > _MAX_SPEC_BYTES:
-                return "the file is too large"
-            return read_spec(path, path.read_text(), priority=priority, locate=self._locate)
-        except (OSError, ValueError, CdiError) as e:
+            return read_spec(path, _read(path), priority=priority, locate=self._locate)
+        except RecursionError:
+            return "the file is nested too deeply"
+        except OSError as e:
+            return e.strerror or str(e)
+        except (ValueError, CdiError) as e:
             return str(e)
 
     def _index(self, specs: Sequence[_Spec]) -> None:
@@ -126,54 +146,119 @@ class CdiCache:
         self._conflicts = conflicts
 
 
+def _read(path: Path) -> str:
+    """The text of a regular file. Anybody who may write to the directory could put something there that blocks or never
+    ends."""
+    if not path.is_file():
+        raise CdiError("not a regular file")
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it was replaced meanwhile
+            raise CdiError("not a regular file")
+        data = file.read(_MAX_SPEC_BYTES + 1)
+    if len(data) > _MAX_SPEC_BYTES:
+        raise CdiError(f"the file is larger than {_MAX_SPEC_BYTES >> 20} MiB")
+    return data.decode()
+
+
 def read_spec(path: Path, text: str, *, priority: int, locate: Callable[[str], str]) -> _Spec:
     """A spec's devices with their edits; CdiError says what is wrong with it."""
     document = _parse(path, text)
-    if document.get("cdiVersion") not in VERSIONS:
-        raise CdiError(f"unknown CDI version {document.get('cdiVersion')!r}")
-    kind = str(document.get("kind", ""))
+    if (version := _text(document, "cdiVersion")) not in VERSIONS:
+        raise CdiError(f"unknown CDI version {version!r}")
+    kind = _text(document, "kind")
     vendor, _, cls = kind.partition("/")
     if not _NAME.fullmatch(vendor) or not _NAME.fullmatch(cls):
         raise CdiError(f"invalid kind {kind!r}")
     devices: dict[str, Edits] = {}
-    for entry in document.get("devices") or []:
-        name = str(entry.get("name", ""))
+    for entry in _objects(document, "devices"):
+        name = _text(entry, "name")
         if not _DEVICE.fullmatch(name):
             raise CdiError(f"invalid device name {name!r}")
         if name in devices:
             raise CdiError(f'invalid spec, multiple device "{name}"')
-        edits = read_edits(entry.get("containerEdits") or {}, locate=locate)
+        edits = read_edits(_object(entry, "containerEdits"), locate=locate)
         if edits == Edits():
             raise CdiError(f'invalid device, empty device edits for "{name}"')
         devices[name] = edits
     if not devices:
         raise CdiError("invalid spec, no devices")
-    common = read_edits(document.get("containerEdits") or {}, locate=locate)
+    common = read_edits(_object(document, "containerEdits"), locate=locate)
     return _Spec(path, priority, kind, common, devices)
 
 
-def _parse(path: Path, text: str) -> cdi.Spec:
+def _parse(path: Path, text: str) -> _Unchecked:
     if path.suffix == ".json":
         document = json.loads(text)
     else:
-        import yaml
-
         try:
-            document = yaml.safe_load(text)
-        except yaml.YAMLError as e:
-            raise CdiError(str(e)) from e
-    if not isinstance(document, dict):
-        raise CdiError("the file is no object")
-    return cast("cdi.Spec", document)
+            document = yamldocs.load(text)
+        except yamldocs.InvalidYAML as e:
+            raise CdiError(" ".join(str(e).split())) from e
+    return _as_object(document, "the file")
 
 
-def read_edits(edits: cdi.ContainerEdits, *, locate: Callable[[str], str]) -> Edits:
+def _as_object(value: object, what: str) -> _Unchecked:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise CdiError(f"{what} is no object")
+    return value
+
+
+def _object(holder: _Unchecked, name: str) -> _Unchecked:
+    value = holder.get(name)
+    return {} if value is None else _as_object(value, name)
+
+
+def _list(holder: _Unchecked, name: str) -> Sequence[object]:
+    value = holder.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise CdiError(f"{name} is no list")
+    return value
+
+
+def _objects(holder: _Unchecked, name: str) -> Sequence[_Unchecked]:
+    return [_as_object(value, f"an entry of {name}") for value in _list(holder, name)]
+
+
+def _as_text(value: object, what: str) -> str:
+    if not isinstance(value, str) or "\0" in value or (not value.isascii() and _has_surrogates(value)):
+        raise CdiError(f"{what} is no text")
+    return value
+
+
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _text(holder: _Unchecked, name: str) -> str:
+    value = holder.get(name)
+    return "" if value is None else _as_text(value, name)
+
+
+def _texts(holder: _Unchecked, name: str) -> tuple[str, ...]:
+    return tuple(_as_text(value, f"an entry of {name}") for value in _list(holder, name))
+
+
+def _as_number(value: object, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 32:
+        raise CdiError(f"{what} is no number between 0 and 4294967295")
+    return value
+
+
+def _number(holder: _Unchecked, name: str) -> int | None:
+    value = holder.get(name)
+    return None if value is None else _as_number(value, name)
+
+
+def read_edits(edits: _Unchecked, *, locate: Callable[[str], str]) -> Edits:
+    gids = [_as_number(gid, "an entry of additionalGids") for gid in _list(edits, "additionalGids")]
     return Edits(
-        env=tuple(_variable(e) for e in edits.get("env") or ()),
-        devices=tuple(_device_node(d, locate) for d in edits.get("deviceNodes") or ()),
-        mounts=tuple(_mount(m, locate) for m in edits.get("mounts") or ()),
-        hooks=tuple(_hook(h) for h in edits.get("hooks") or ()),
-        gids=tuple(int(g) for g in edits.get("additionalGids") or () if g),
+        env=tuple(_variable(e) for e in _texts(edits, "env")),
+        devices=tuple(_device_node(d, locate) for d in _objects(edits, "deviceNodes")),
+        mounts=tuple(_mount(m, locate) for m in _objects(edits, "mounts")),
+        hooks=tuple(_hook(h) for h in _objects(edits, "hooks")),
+        gids=tuple(gid for gid in gids if gid),
     )
 
 
@@ -199,16 +284,15 @@ def merge(parts: Sequence[Edits]) -> Edits:
     )
 
 
-def _variable(text: object) -> tuple[str, str]:
-    name, equals, value = str(text).partition("=")
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
     if not name or not equals:
         raise CdiError(f"invalid environment variable {text!r}")
     return name, value
 
 
-def _device_node(d: cdi.DeviceNode, locate: Callable[[str], str]) -> DeviceNode:
-    path = str(d.get("path") or "")
-    kind, permissions = d.get("type") or "", d.get("permissions") or ""
+def _device_node(d: _Unchecked, locate: Callable[[str], str]) -> DeviceNode:
+    path, kind, permissions = _text(d, "path"), _text(d, "type"), _text(d, "permissions")
     if not path:
         raise CdiError("invalid (empty) device path")
     if kind not in ("", "b", "c", "u", "p"):
@@ -217,47 +301,41 @@ def _device_node(d: cdi.DeviceNode, locate: Callable[[str], str]) -> DeviceNode:
         raise CdiError(f"device {path!r}: invalid permissions {permissions!r}")
     return DeviceNode(
         target=path,
-        source=locate(d.get("hostPath") or path),
+        source=locate(_text(d, "hostPath") or path),
         kind=kind,
-        major=d.get("major"),
-        minor=d.get("minor"),
-        mode=d.get("fileMode"),
+        major=_number(d, "major"),
+        minor=_number(d, "minor"),
+        mode=_number(d, "fileMode"),
         permissions=permissions,
-        uid=d.get("uid"),
-        gid=d.get("gid"),
+        uid=_number(d, "uid"),
+        gid=_number(d, "gid"),
     )
 
 
-def _mount(m: cdi.Mount, locate: Callable[[str], str]) -> Mount:
-    source, target = str(m.get("hostPath") or ""), str(m.get("containerPath") or "")
+def _mount(m: _Unchecked, locate: Callable[[str], str]) -> Mount:
+    source, target = _text(m, "hostPath"), _text(m, "containerPath")
     if not source:
         raise CdiError("invalid mount, empty host path")
     if not target.startswith("/"):
         raise CdiError(
             "invalid mount, empty container path" if not target else f"mount target {target!r} is relative"
         )
-    options = tuple(str(o) for o in m.get("options") or ())
+    options = _texts(m, "options")
     return Mount(
         source=locate(source),
         target=target,
         read_only="ro" in options,
-        kind=m.get("type") or "",
+        kind=_text(m, "type"),
         options=options,
     )
 
 
-def _hook(h: cdi.Hook) -> Hook:
-    stage, path = h.get("hookName") or "", h.get("path") or ""
+def _hook(h: _Unchecked) -> Hook:
+    stage, path, env = _text(h, "hookName"), _text(h, "path"), _texts(h, "env")
     if stage not in _HOOKS:
         raise CdiError(f"invalid hook name {stage!r}")
-    if not str(path).startswith("/"):
+    if not path.startswith("/"):
         raise CdiError(f"invalid hook {stage!r} with path {path!r}")
-    for variable in h.get("env") or ():
+    for variable in env:
         _variable(variable)
-    return Hook(
-        stage=stage,
-        path=path,
-        args=tuple(h.get("args") or ()),
-        env=tuple(h.get("env") or ()),
-        timeout=h.get("timeout"),
-    )
+    return Hook(stage=stage, path=path, args=_texts(h, "args"), env=env, timeout=_number(h, "timeout"))

@@ -21,6 +21,7 @@ from dray.runtimes.interface import ContainerConfig, ContainerStatus, Edits, San
 
 if TYPE_CHECKING:
     from dray.api.types.core import (
+        Capabilities,
         ConfigMap,
         Container,
         Pod,
@@ -160,6 +161,7 @@ class HostConfigs:
         )
         security: SecurityContext = spec.get("securityContext") or {}
         pod_security: PodSecurityContext = pod["spec"].get("securityContext") or {}
+        capabilities: Capabilities = security.get("capabilities") or {}
         resources: ResourceRequirements = spec.get("resources") or {}
         return ContainerConfig(
             name=spec["name"],
@@ -182,6 +184,8 @@ class HostConfigs:
             group=security.get("runAsGroup", pod_security.get("runAsGroup")),
             groups=tuple(pod_security.get("supplementalGroups") or ()),
             privileged=bool(security.get("privileged")),
+            add_capabilities=tuple(capabilities.get("add") or ()),
+            drop_capabilities=tuple(capabilities.get("drop") or ()),
             read_only_root=bool(security.get("readOnlyRootFilesystem")),
             no_new_privileges=security.get("allowPrivilegeEscalation") is False,
             cpu_milli=_milli(resources.get("requests"), "cpu"),

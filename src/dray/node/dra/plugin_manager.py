@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.api.groups.resource.validation.checks import is_driver_name
 from dray.kubelet_api.services import HEALTH_V1ALPHA1, NODE_V1ALPHA3
 from dray.node.dra import grpc_versions
 from dray.node.dra.grpc_versions import CallFailed, Unimplemented
@@ -69,6 +70,10 @@ class DRAPluginManager:
 
     def add(self, driver: str, endpoint: Path, announced: Sequence[str]) -> None:
         """Takes a driver in; ValueError says why not."""
+        if not is_driver_name(driver):
+            raise ValueError(
+                f"invalid DRA driver name {driver!r}: it must be a DNS subdomain of at most 63 characters"
+            )
         try:
             services = grpc_versions.choose_services(announced, self._quirks)
         except ValueError as e:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dray.api.types.core import Pod
 
 #: Logs are long and their readers few, so the buffers may be larger than a server with many watches allows.
-_LIMITS = Limits(header_bytes=64 << 10, header_seconds=30.0, unsent_bytes=1 << 20)
+_LIMITS = Limits(header_bytes=64 << 10, header_seconds=30.0, unsent_bytes=1 << 20, descriptors=0.125)
 _DRAIN_SECONDS = 1.0
 #: Streams, and what a kubelet calls them in a query.
 _STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error"}

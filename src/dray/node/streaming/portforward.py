@@ -143,7 +143,7 @@ class WebSocketPortForward:
             return
         for opcode, message in messages:
             if opcode == websocket.PING and self._wire:
-                self._wire.write(websocket.frame(websocket.PONG, message))
+                websocket.answer_ping(self._wire, message)
             elif opcode == websocket.CLOSE:
                 self._hang_up()
             elif len(message) > 1 and message[0] % 2 == 0 and message[0] // 2 < len(self._inputs):

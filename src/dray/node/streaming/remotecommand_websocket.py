@@ -75,8 +75,8 @@ class WebSocketCommand:
             await self._wire.drained()
 
     def _handle_message(self, opcode: int, message: bytes) -> None:
-        if opcode == websocket.PING:
-            self._send(websocket.PONG, message)
+        if opcode == websocket.PING and self._wire:
+            websocket.answer_ping(self._wire, message)
         elif opcode == websocket.CLOSE:
             self._send(websocket.CLOSE, message[:2])
             self._hang_up()

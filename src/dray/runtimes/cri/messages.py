@@ -39,6 +39,9 @@ def container_config(config: ContainerConfig, pod: Any, *, sources: Mapping[Moun
     m = CRI_RUNTIME.module
     security = m.LinuxContainerSecurityContext(
         privileged=config.privileged,
+        capabilities=m.Capability(
+            add_capabilities=list(config.add_capabilities), drop_capabilities=list(config.drop_capabilities)
+        ),
         namespace_options=pod.linux.security_context.namespace_options,
         readonly_rootfs=config.read_only_root,
         supplemental_groups=list(config.groups),

@@ -50,8 +50,9 @@ class Child:
 class Spawner:
     """Forks processes into containers, new or running."""
 
-    def __init__(self, scratch: str, modes: Sequence[str]) -> None:
+    def __init__(self, scratch: str, modes: Sequence[str], *, hidden: Sequence[str] = ()) -> None:
         self.scratch = scratch
+        self.hidden = hidden
         self.mode = isolation.probe(scratch, modes)
         self._own_pids = (
             os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if self.mode == "root" else -1
@@ -126,7 +127,7 @@ class Spawner:
             isolation.die_with_parent()
             os.setsid()
             isolation.unshare(isolation.NEWNS | isolation.NEWUTS | isolation.NEWIPC)
-            root = isolation.build_root(mode=self.mode, scratch=self.scratch)
+            root = isolation.build_root(mode=self.mode, scratch=self.scratch, hidden=self.hidden)
             config, stdio, report_pipe = wait(connection)
         except BaseException:
             os._exit(128)
@@ -144,7 +145,7 @@ class Spawner:
             if self.mode == "user":
                 self._step_between(report_pipe)
             use_stdio(stdio, tty=config["tty"])
-            isolation.run_container(config, mode=self.mode, scratch=self.scratch)
+            isolation.run_container(config, mode=self.mode, scratch=self.scratch, hidden=self.hidden)
         except BaseException as e:
             report_error(report_pipe, e)
         os._exit(128)

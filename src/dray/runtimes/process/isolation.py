@@ -35,7 +35,8 @@ NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID = 0x00020000, 0x04000000, 0x08000000, 0x1
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 _FLAGS = {"ro": RDONLY, "nosuid": NOSUID, "nodev": NODEV, "noexec": NOEXEC}
 _DETACH = 2
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
+_CAPABILITY_VERSION = 0x20080522
 
 #: Filesystems that a container gets afresh, or not at all.
 _PSEUDO = frozenset(
@@ -46,6 +47,12 @@ _PSEUDO = frozenset(
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 #: Directories that do not come from the host's.
 _FRESH = ("/proc", "/sys", "/dev")
+#: What of the kernel's settings root may not change, and what it may not see, unless the container is privileged.
+_READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+_MASKED = (
+    "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/scsi", "/proc/timer_list",
+    "/sys/devices/virtual/powercap", "/sys/firmware",
+)  # fmt: skip
 #: Hooks that run before the container has a mount namespace.
 OUTSIDE = ("prestart", "createRuntime")
 #: Where the old root hangs while mounts are made.
@@ -96,11 +103,15 @@ def become_root_of_user_namespace(extra: int) -> None:
     Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
 
 
-def build_root(*, mode: str, scratch: str) -> str:
+def build_root(*, mode: str, scratch: str, hidden: Sequence[str]) -> str:
     """Builds a container's root, as far as it is the same for all. The caller is alone in new mount, UTS and IPC
     namespaces."""
     mount("none", "/", "", REC | PRIVATE)
-    return _new_root(scratch, mode)
+    root = _new_root(scratch, mode)
+    for directory in hidden:
+        if os.path.isdir(root + directory):
+            mount("tmpfs", root + directory, "tmpfs", NOSUID | NODEV | NOEXEC, "mode=0755,size=1m")
+    return root
 
 
 def fingerprint() -> object:
@@ -127,6 +138,8 @@ def enter_root(config: protocol.Container, root: str) -> None:
     # Outer mounts first, or they would hide the inner ones.
     for m in sorted(config["mounts"], key=lambda m: m["target"].rstrip("/").count("/")):
         _bind(m, sources.get(id(m)))
+    if not config["privileged"]:
+        _protect_kernel()
     if config["hostname"]:
         socket.sethostname(config["hostname"])
         with contextlib.suppress(OSError):
@@ -213,6 +226,21 @@ def _populate_dev() -> None:
     mount("tmpfs", "/dev/shm", "tmpfs", NOSUID | NODEV, "mode=1777,size=65536k")
     for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         os.symlink(target if name == "fd" else f"/proc/self/{target}", f"/dev/{name}")
+
+
+def _protect_kernel() -> None:
+    for path in filter(os.path.exists, _READ_ONLY):
+        mount(path, path, "", BIND | REC)
+        mount("none", path, "", REMOUNT | BIND | RDONLY | NOSUID | NODEV | NOEXEC)
+    for path in filter(os.path.exists, _MASKED):
+        if os.path.isdir(path):
+            mount("tmpfs", path, "tmpfs", RDONLY | NOSUID | NODEV | NOEXEC, "size=0")
+        else:
+            mount("/dev/null", path, "", BIND)
+    try:
+        bind_mounts.make_read_only("/sys")
+    except OSError:  # before Linux 5.12 only the mount itself, without those below
+        mount("none", "/sys", "", REMOUNT | BIND | RDONLY | NOSUID | NODEV | NOEXEC)
 
 
 def _source(m: protocol.Mount) -> int:
@@ -312,10 +340,28 @@ def _replace_with_tmpfs(directory: str) -> None:
         bind_mounts.attach(tree, path)
 
 
+def drop_capabilities(numbers: Sequence[int]) -> None:
+    """Gives capabilities up for good: the command that is run next, and all it runs, cannot have them."""
+    if not numbers:
+        return
+    for number in numbers:
+        if _libc.prctl(ctypes.c_int(_PR_CAPBSET_DROP), ctypes.c_ulong(number), 0, 0, 0) and (
+            ctypes.get_errno() != errno.EINVAL  # the kernel is older than the capability
+        ):
+            raise SetupFailed(f"capability {number} cannot be dropped: {os.strerror(ctypes.get_errno())}")
+    # What is inheritable would outlast the bounding set: header, then twice effective, permitted and inheritable.
+    header, sets = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    _check(_libc.capget(header, sets), "capget")
+    sets[2] = sets[5] = 0
+    _check(_libc.capset(header, sets), "capset")
+
+
 def apply_identity(config: protocol.Container, *, mode: str) -> None:
     """User, groups and privileges, at the very end: after this nothing else may be set up."""
     if config["no_new_privileges"]:
         prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    if mode != "plain":
+        drop_capabilities(config["dropped_capabilities"])
     if mode != "root":
         return  # an ordinary user cannot become another one
     user, group = config["user"], config["group"]
@@ -376,14 +422,14 @@ def _or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def run_container(config: protocol.Container, *, mode: str, scratch: str) -> None:
+def run_container(config: protocol.Container, *, mode: str, scratch: str, hidden: Sequence[str]) -> None:
     """What the forked child does, up to the exec. Returns only by raising."""
     if mode == "root":
         run_hooks(config, *OUTSIDE)
         unshare(NEWNS | NEWUTS | NEWIPC)
-        run_in_root(config, build_root(mode=mode, scratch=scratch), mode=mode)
+        run_in_root(config, build_root(mode=mode, scratch=scratch, hidden=hidden), mode=mode)
     elif mode == "user":
-        run_in_root(config, build_root(mode=mode, scratch=scratch), mode=mode)
+        run_in_root(config, build_root(mode=mode, scratch=scratch, hidden=hidden), mode=mode)
     elif config["mounts"] or config["devices"]:
         raise SetupFailed("mounts and device nodes need a mount namespace, which this host does not allow")
     else:

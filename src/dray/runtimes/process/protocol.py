@@ -49,6 +49,8 @@ class Container(TypedDict):
     user: int | None
     group: int | None
     groups: Sequence[int]
+    privileged: bool
+    dropped_capabilities: Sequence[int]
     read_only_root: bool
     no_new_privileges: bool
     stdin: bool

@@ -33,6 +33,7 @@ from dray.runtimes.interface import (
 )
 from dray.runtimes.pleg import LifecycleEvents
 from dray.runtimes.portforward import TcpConnection
+from dray.runtimes.process.capabilities import dropped
 from dray.runtimes.process.session import AttachedSession, CommandSession
 from dray.wire.unix import SocketPath
 
@@ -53,13 +54,20 @@ class ProcessRuntime:
 
     name = "process"
     version = "1"
-    capabilities = Capabilities(resolves_cdi=False)
+    capabilities = Capabilities(resolves_cdi=False, uses_images=False)
 
     def __init__(
-        self, directory: Path, *, orphan_grace: float = ORPHAN_GRACE, modes: Sequence[str] = ("root", "user")
+        self,
+        directory: Path,
+        *,
+        hidden: Sequence[Path] = (),
+        orphan_grace: float = ORPHAN_GRACE,
+        modes: Sequence[str] = ("root", "user"),
     ) -> None:
-        """``modes``: the ways to keep containers apart that are tried, before giving that up (``plain``)."""
+        """``hidden`` are directories that containers do not see, besides ``directory`` itself. ``modes``: the ways to
+        keep containers apart that are tried, before giving that up (``plain``)."""
         self.directory = directory
+        self._hidden = (directory, *hidden)
         self._modes = tuple(modes)
         self.mode = ""  # how containers are kept apart: root, user or plain
         self.supervisor_pid = 0
@@ -170,6 +178,10 @@ class ProcessRuntime:
             "user": config.user,
             "group": config.group,
             "groups": [*config.groups, *edits.gids],
+            "privileged": config.privileged,
+            "dropped_capabilities": dropped(
+                privileged=config.privileged, add=config.add_capabilities, drop=config.drop_capabilities
+            ),
             "read_only_root": config.read_only_root,
             "no_new_privileges": config.no_new_privileges,
             "stdin": config.stdin,
@@ -258,6 +270,7 @@ class ProcessRuntime:
                             str(scratch),
                             str(self._orphan_grace),
                             ",".join(self._modes),
+                            json.dumps([str(path.resolve()) for path in self._hidden]),
                         ),
                     ],
                     pass_fds=[listener.fileno()],

@@ -452,10 +452,10 @@ class Supervisor:
 
 
 def main(argv: list[str] | None = None) -> None:
-    handle, scratch, grace, modes = argv or sys.argv[1:]
+    handle, scratch, grace, modes, hidden = argv or sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     listener = socket.socket(fileno=int(handle))
     listener.set_inheritable(False)
-    spawner = Spawner(scratch, list(filter(None, modes.split(","))))
+    spawner = Spawner(scratch, list(filter(None, modes.split(","))), hidden=json.loads(hidden))
     Supervisor(listener, spawner, orphan_grace=float(grace)).run()

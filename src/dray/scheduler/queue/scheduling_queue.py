@@ -39,6 +39,7 @@ class QueuedPodInfo:
     last_attempt: float = 0.0
     first_attempt: float | None = None
     in_flight: bool = False  # the outcome of the last attempt is still being written
+    evaluation_seconds: float = 0.0  # what the selectors of its claims took in this attempt
     requeued: bool = False  # meanwhile an event happened that may help
 
     def adopt_newer(self, written: Pod) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypedDict, cast
 
+from dray.api import yamldocs
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError
 from dray.server.auth.authorizer import Attributes
@@ -155,13 +156,11 @@ def _rule(part: PolicyRule, stages: frozenset[str], without: bool) -> Rule:
 
 def read(path: Path) -> Policy:
     """The policy in a file, or PolicyError."""
-    import yaml
-
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yamldocs.load(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise PolicyError(f'failed to read file path "{path}": {e.strerror}') from None
-    except (yaml.YAMLError, UnicodeDecodeError) as e:
+    except ValueError as e:
         raise PolicyError(f"failed decoding: {e}: from file {path}") from None
     try:
         _check(document)

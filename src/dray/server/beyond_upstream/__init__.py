@@ -18,7 +18,9 @@ def install(resources: Resources, quirks: Quirks) -> None:
     """Add both differences to the write path, as begin-write hooks of claims and pods."""
     claims, pods = resources.resource(_GROUP, "resourceclaims"), resources.resource("", "pods")
     templates = resources.resource(_GROUP, "resourceclaimtemplates")
+    slices = resources.resource(_GROUP, "resourceslices")
     if quirks.books_devices and claims is not None:
-        claims.begin_write = DeviceBookings(claims.cache).begin_write
+        bookings = DeviceBookings(claims.cache, slices.cache if slices is not None else None)
+        claims.begin_write = bookings.begin_write
     if quirks.names_claims_at_pod_creation and templates is not None and pods is not None:
         pods.begin_write = ClaimNames(templates.cache).begin_write

@@ -30,8 +30,9 @@ class ClaimNames:
 
     def begin_write(self, new: Pod, old: Pod | None) -> AbstractContextManager[None]:
         entries = new["spec"].get("resourceClaims")
-        if old is None and entries:
-            namespace, pod = new["metadata"]["namespace"], new["metadata"]["name"]
+        pod = new["metadata"].get("name")
+        if old is None and entries and pod:  # a pod without a name is about to be refused
+            namespace = new["metadata"]["namespace"]
             names: list[PodResourceClaimStatus] = [
                 {
                     "name": entry["name"],

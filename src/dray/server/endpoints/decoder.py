@@ -59,7 +59,10 @@ class Decoder:
         if isinstance(body, bytes):
             match negotiate_input(request, custom=codec.kind.custom):
                 case negotiation.YAML:
-                    body, doubled = json_from_yaml(body)
+                    if request.yaml_problems is None:
+                        body, doubled = json_from_yaml(body)
+                    else:
+                        doubled = request.yaml_problems
                 case negotiation.PROTOBUF:
                     body = self._from_protobuf(body, codec)
         try:

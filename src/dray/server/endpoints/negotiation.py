@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from dray.api import protobuf
 from dray.api.errors import NotAcceptable, UnsupportedMediaType
+from dray.api.shortcache import cache_short
 from dray.server.endpoints.requests import Request
 from dray.wire.messages import Headers
 
@@ -83,7 +83,7 @@ def _human(headers: Headers) -> bool:
     return headers.get("user-agent").startswith(_HUMAN_AGENTS)
 
 
-@lru_cache(maxsize=256)
+@cache_short(256)
 def choose(accept: str, *, transforms: bool = True, numbered: bool = True) -> MediaType | None:
     """The first clause of an Accept header, best first, that can be served."""
     if not accept:

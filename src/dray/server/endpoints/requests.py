@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,6 +16,9 @@ from dray.wire.messages import Query
 if TYPE_CHECKING:
     from dray.server.audit import AuditContext
     from dray.server.endpoints.requestinfo import RequestInfo
+
+#: More than the characters that all warnings together may have.
+_MOST_WARNINGS = 4096
 
 
 def integer(query: Query, name: str) -> int | None:
@@ -38,11 +42,14 @@ class Request(messages.Request, eq=False):
 
     body: bytes | Object = b""
     user: UserInfo | None = None  # set beforehand by in-process callers, else by authentication
-    warnings: list[str] = msgspec.field(default_factory=list)
+    authenticated: bool = False  # by its credentials; not so a caller in this process
+    admit: Callable[[UserInfo], None] | None = None  # refuses callers who have too many requests in flight
+    yaml_problems: list[str] | None = None  # of a body that was YAML and is JSON now
+    warnings: dict[str, None] = msgspec.field(default_factory=dict)  # in order, each text once
     info: RequestInfo | None = None  # what the pipeline found the request to be about
     audit_context: AuditContext | None = None  # where the request is audited
 
     def warn(self, text: str) -> None:
         """Tell the caller something in a Warning header; the same text is sent once."""
-        if text not in self.warnings:
-            self.warnings.append(text)
+        if text and len(self.warnings) < _MOST_WARNINGS:
+            self.warnings[text] = None

@@ -50,6 +50,9 @@ _GZIP_FROM: Final = 128 << 10
 _GZIP_LEVEL: Final = 1
 _NO_CACHE: Final = ("Cache-Control", "no-cache, private")
 _JSON_HEADERS: Final[Sequence[tuple[str, str]]] = (_NO_CACHE, ("Content-Type", JSON))
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_WARNINGS_LENGTH: Final = 4096
+_WARNING_LENGTH: Final = 256
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -76,13 +79,18 @@ class ResponseWriter:
     def _count(self, request: Request, reply: Reply, seconds: float) -> None:
         info = request.info
         assert info is not None
-        verb = info.verb.upper() if info.resource else request.method
-        scope = ""
-        if info.resource:
-            scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
-        known = info.resource if reply.code != 404 or info.name else ""
         dry_run = request.query.get("dryRun") if request.query else ""
-        labels = ("apiserver", dry_run, info.group, known, scope, info.subresource, verb, info.version)
+        if dry_run not in ("", "All"):
+            dry_run = "invalid"
+        if self._api.serves(info):
+            verb, named = info.verb.upper(), (info.group, info.resource, info.subresource, info.version)
+            scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
+        else:
+            # Labels are kept for good, so that none is taken from a path that anybody could have made up.
+            verb = request.method if request.method in _METHODS else "other"
+            named, scope = ("", "", "", ""), ""
+        group, resource, subresource, version = named
+        labels = ("apiserver", dry_run, group, resource, scope, subresource, verb, version)
         metrics = self._api.metrics
         metrics.requests.inc(str(reply.code), *labels)
         if reply.stream is None:
@@ -295,7 +303,17 @@ def _untyped(obj: Object) -> Object:
 
 
 def _warnings(request: Request) -> list[tuple[str, str]]:
-    return [("Warning", f"299 - {_quoted(text)}") for text in request.warnings]
+    """The Warning headers. As upstream, all are cut and the last ones left out if they are too much in total."""
+    texts: list[str] = list(request.warnings)
+    if sum(map(len, texts)) > _WARNINGS_LENGTH:
+        cut, length = texts, 0
+        texts = []
+        for text in cut:
+            if length >= _WARNINGS_LENGTH:
+                break
+            texts.append(text[:_WARNING_LENGTH])
+            length += len(texts[-1])
+    return [("Warning", f"299 - {_quoted(text)}") for text in texts]
 
 
 def _quoted(text: str) -> str:
@@ -308,7 +326,10 @@ def to_yaml(obj: Object) -> bytes:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: bytes = yaml.dump(
-        obj, Dumper=dumper, default_flow_style=False, allow_unicode=True, encoding="utf-8"
-    )
+    try:
+        text: bytes = yaml.dump(
+            obj, Dumper=dumper, default_flow_style=False, allow_unicode=True, encoding="utf-8"
+        )
+    except RecursionError:
+        return encode(obj) + b"\n"  # JSON is YAML too, and its writer goes deeper
     return text

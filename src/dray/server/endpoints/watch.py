@@ -20,6 +20,7 @@ BOOKMARK: Final = "BOOKMARK"
 ERROR: Final = "ERROR"
 _BATCH: Final = 500  # initial objects written at once
 _BOOKMARK_SECONDS: Final = 60.0
+_ALLOWED_SECONDS: Final = 10.0  # how long a watch may go on after its credentials or rights have ended
 _LAST_BOOKMARK_SECONDS: Final = 2.0  # before the watch times out, so that a client resumes close to the end
 
 
@@ -50,7 +51,9 @@ class Watch:
         timeout: float,
         revision: Callable[[], int],
         error: Object | None = None,
+        allowed: Callable[[], bool] | None = None,
     ) -> None:
+        """``allowed`` says whether the caller may still watch; without it, the caller may."""
         self.codec = codec
         self._watcher = watcher
         self._initial = initial
@@ -60,6 +63,7 @@ class Watch:
         self._timeout = timeout
         self._revision = revision
         self._error = error
+        self._allowed = allowed
         self._closed = False
         self.ended: Callable[[], None] | None = None  # called once, when the watch is over
 
@@ -76,7 +80,8 @@ class Watch:
             ended()
 
     async def batches(self) -> AsyncIterator[Sequence[WatchEvent]]:
-        """Events as they become known, until the watch times out, is closed, or its watcher is dropped."""
+        """Events as they become known, until the watch times out, is closed, is no longer allowed, or its watcher is
+        dropped."""
         if self._error is not None:
             yield [WatchEvent(ERROR, object=self._error)]
             self._end()
@@ -107,24 +112,30 @@ class Watch:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout
         next_bookmark = self._next_bookmark(loop.time(), deadline)
-        due = min(deadline, next_bookmark)
+        next_check = math.inf if self._allowed is None else loop.time() + _ALLOWED_SECONDS
+        due = min(deadline, next_bookmark, next_check)
         timer = loop.call_at(due, watcher.wake)
         try:
             while not self._closed:
-                await watcher.changed()
+                if loop.time() < due:  # else the timer has fired while the last batch was written
+                    await watcher.changed()
+                now = loop.time()
+                if self._allowed is not None and now >= next_check:
+                    if not self._allowed():
+                        return
+                    next_check = now + _ALLOWED_SECONDS
                 if watcher.pending:
                     yield [WatchEvent(type, change) for type, change in watcher.take()]
                     continue
                 if watcher.lost:
                     return
-                now = loop.time()
                 if now >= deadline:
                     return
                 if now >= next_bookmark:
                     yield [self.bookmark(self._revision())]
                     next_bookmark = self._next_bookmark(now, deadline)
                 if now >= due:
-                    due = min(deadline, next_bookmark)
+                    due = min(deadline, next_bookmark, next_check)
                     timer = loop.call_at(due, watcher.wake)
         finally:
             timer.cancel()

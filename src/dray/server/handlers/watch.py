@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 
 from dray.api.errors import Expired, StatusError
 from dray.server.endpoints.call import Call
@@ -33,6 +34,7 @@ async def _open_watch(
     call: Call, options: ListOptions, selection: Selection, revision: int, timeout: float
 ) -> Watch:
     cache, store = call.resource.cache, call.api.store
+    allowed = partial(call.api.still_allows, call.request) if call.request.authenticated else None
     with_initial = options.initial_events is True or (options.initial_events is None and not revision)
     try:
         if revision and options.initial_events is not None:
@@ -57,6 +59,7 @@ async def _open_watch(
                 bookmarks=options.bookmarks,
                 timeout=timeout,
                 revision=lambda: store.revision,
+                allowed=allowed,
             )
         earlier = _history(call, selection, revision) if revision < cache.floor else ()
         watcher = cache.watch(
@@ -72,6 +75,7 @@ async def _open_watch(
             bookmarks=options.bookmarks,
             timeout=timeout,
             revision=lambda: store.revision,
+            allowed=allowed,
         )
     except StatusError as e:
         # Once the request itself is sound, upstream reports problems inside the stream.

@@ -58,6 +58,7 @@ class FieldManager:
         """The hub object after a server-side apply."""
         scope = self._scope(call)
         config, problems = load_yaml_object(data) if isinstance(data, bytes) else (data, [])
+        problems = call.request.yaml_problems or problems
         if problems and options.directive == STRICT:
             raise BadRequest(f"error strict decoding YAML: {', '.join(problems)}")
         if options.directive != IGNORE:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from dray.api import errors
 from dray.api.errors import StatusError
+from dray.api.objects import MOST_STORED
 from dray.api.scheme.kinds import Object
 from dray.server.endpoints.call import Call
 from dray.server.storage.bridge import BridgedDocument
@@ -30,6 +31,7 @@ async def insert(call: Call, key: str, obj: Object) -> Document:
     cache = call.resource.cache
     check_absent(call, key)
     value = cache.codecs.value(obj)
+    _check_size(value)
     cache.announce(value, obj)
     try:
         await call.api.store.create(cache.prefix + key, value, ttl=call.resource.kind.ttl)
@@ -38,6 +40,17 @@ async def insert(call: Call, key: str, obj: Object) -> Document:
     finally:
         cache.retract(value)
     return _after_write(cache, key, obj)
+
+
+def _check_size(value: bytes, before: int = 0) -> None:
+    """Refuse what etcd would refuse: defaults and admission may have added to what was sent.
+
+    An object that is too large already may stay so, or it could not even lose its finalizers.
+    """
+    if len(value) > max(MOST_STORED, before):
+        raise errors.RequestEntityTooLarge(
+            f"the object would have {len(value)} bytes in storage; at most {MOST_STORED} are stored"
+        )
 
 
 def check_absent(call: Call, key: str) -> None:
@@ -66,6 +79,7 @@ async def replace(call: Call, current: Document, new: Object) -> Document | Stal
         value, stored = current.stored(new)
     else:
         value = cache.codecs.value(new)
+    _check_size(value, len(original.value or b""))
     if _same(original, stored, value):
         return current
     home.announce(value, stored)

@@ -25,6 +25,7 @@ class Health:
         self.add("ping", _pass, *everywhere)
         self.add("log", _pass, *everywhere)
         self.add("etcd", self._store, *everywhere)
+        self.add("etcd-readiness", self._api.store.check_writable, "readyz")
         self.add("shutdown", self._shutdown, "readyz")
 
     def add(self, name: str, check: Check, *endpoints: str) -> None:

@@ -55,7 +55,9 @@ async def patch(call: Call) -> Response:
     def change(present: Object) -> Object:
         if media == patches.APPLY:
             config, _ = load_yaml_object(data)
-            return _decode({**present, "spec": {**present["spec"], **(config.get("spec") or {})}}).object
+            spec = config.get("spec") or {}
+            merged = {**present["spec"], **spec} if isinstance(spec, dict) else spec
+            return _decode({**present, "spec": merged}).object
         result = patches.apply_patch(
             media, present, data, decode=_decode, type_=schema.type_of(_TYPE), validation=options.directive
         )

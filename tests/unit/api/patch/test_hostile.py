@@ -8,6 +8,7 @@ import pytest
 
 from dray.api import patch
 from dray.api.errors import BadRequest, StatusError
+from dray.api.patch import ownership, typed
 from dray.api.patch.apply import Applier
 from dray.api.patch.managedfields import track
 from dray.api.schema import decode, normalise, omit_empty, parse, type_of
@@ -80,3 +81,13 @@ def test_odd_documents_are_taken_or_refused(text: bytes) -> None:
             assert found.problems is not None
         except BadRequest as e:
             assert e.message
+
+
+def test_live_items_that_have_no_key_are_kept() -> None:
+    """A list may be older than the keys that its schema has today."""
+    node = ownership.ListNode(ownership.FREE, ("name",), {})
+    live = [1, None, {"name": "a", "x": 1}, {"x": 2}]
+    config = [{"name": "a", "x": 3}, {"name": "b"}]
+    assert typed.merge(node, live, config) == [1, None, {"name": "a", "x": 3}, {"x": 2}, {"name": "b"}]
+    gone = {'k:{"name":"a"}': {}}
+    assert ownership.remove(node, live, gone) == [1, None, {"x": 2}]

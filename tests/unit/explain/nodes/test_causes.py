@@ -134,7 +134,7 @@ def test_extended_resource_of_a_device_class_is_served_by_devices() -> None:
 def test_extended_resource_with_too_few_devices() -> None:
     found = explained(asking(**{"deviceclass.resource.kubernetes.io/gpu": "2"}))
     assert found.headline == (
-        "request container-0-request-0 wants 2 devices on one node; the best node, n, has 1 usable"
+        "request container-0-request-0 of claim default/p-extended-resources wants 2 devices on one node; the best node, n, has 1 usable"
     )
 
 

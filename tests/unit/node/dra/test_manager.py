@@ -116,12 +116,13 @@ class World:
     def get(self, driver: str) -> FakePlugin | None:
         return self.plugins.get(driver)
 
-    def start(self) -> Manager:
+    def start(self, **options: Any) -> Manager:
         return Manager(
             claims=self.get_claim,
             state=ClaimInfoCache(Checkpoint(self.directory)),
             plugins=self,
             metrics=self.metrics,
+            **options,
         )
 
     @property
@@ -414,3 +415,10 @@ async def test_operations_are_measured_under_upstreams_names(world: World) -> No
         'dra_operations_duration_seconds_count{operation_name="PrepareResources",is_error="true"} 1' in text
     )
     assert 'dra_resource_claims_in_use{driver_name="<any>"} 1' in text
+
+
+async def test_a_kubelet_without_the_gate_starts_pods_without_their_devices(world):
+    manager = world.start(prepares=False)
+    await manager.prepare(pod("p1", "missing"))
+    assert manager.cdi_devices(pod("p1", "missing"), pod("p1", "missing")["spec"]["containers"][0]) == []
+    await manager.unprepare(pod("p1", "missing"))

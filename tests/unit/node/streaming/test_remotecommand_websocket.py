@@ -159,3 +159,16 @@ async def test_a_client_that_sends_faster_than_the_command_reads_has_to_wait() -
     while wire.paused:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
     connection.lost()
+
+
+async def test_pings_of_a_client_that_does_not_read_are_not_answered():
+    async def start() -> Session:
+        return EchoSession()
+
+    wire, connection = Wire(), WebSocketCommand(start)
+    wire.congested = True
+    connection.opened(wire)
+    for _ in range(1000):
+        connection.received(sent(PING, b"x" * 100))
+    assert not wire.data
+    connection.lost()

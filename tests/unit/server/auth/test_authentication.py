@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,23 @@ async def test_a_token_that_was_tampered_with_is_refused(tmp_path: Path) -> None
         ):
             with pytest.raises(Unauthorized):
                 await server.http("POST", WHO, {}, authorization=f"Bearer {bad}")
+
+
+@pytest.mark.parametrize("deep", ["header", "payload", "both"])
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+async def test_a_deeply_nested_token_is_refused_like_any_other(
+    tmp_path: Path, deep: str, opening: str
+) -> None:
+    def part(text: str) -> str:
+        return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+    nested = opening * 30_000
+    issued = f'{{"iss":"https://kubernetes.default.svc","x":{nested}'
+    header = part('{"alg":"ES256"}' if deep == "payload" else nested)
+    claims = part('{"iss":"https://kubernetes.default.svc"}' if deep == "header" else issued)
+    async with guarded(tmp_path) as server:
+        with pytest.raises(Unauthorized):
+            await server.http("POST", WHO, {}, authorization=f"Bearer {header}.{claims}.{part('x' * 64)}")
 
 
 async def test_a_token_runs_out(tmp_path: Path) -> None:

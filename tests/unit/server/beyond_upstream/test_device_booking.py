@@ -7,7 +7,7 @@ import pytest
 
 from dray.api.claims import FINALIZER
 from dray.api.errors import Conflict
-from dray.server.beyond_upstream.device_booking import exclusive_devices
+from dray.server.beyond_upstream.device_booking import holds
 from tests.support.apiserver import make_server
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -79,6 +79,81 @@ async def test_a_claim_without_the_finalizer_is_not_checked():
     await give(client, "b", "gpu-0")
 
 
-@pytest.mark.parametrize("more", [{"adminAccess": True}, {"shareID": "1"}])
-def test_shared_devices_and_admin_access_are_not_exclusive(more: dict[str, Any]):
-    assert exclusive_devices(given("gpu-0", **more)["status"]["allocation"]) == frozenset()
+def test_a_device_that_a_claim_may_only_look_at_is_not_held():
+    assert holds("c", given("gpu-0", adminAccess=True)["status"]["allocation"]) == {}
+
+
+async def publish(client: Any, *devices: dict[str, Any], **spec: Any) -> None:
+    name = "counters" if spec else "devices"
+    body = {
+        "metadata": {"name": name},
+        "spec": {
+            "driver": "d.example.com",
+            "nodeName": "n",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 2},
+            **({"devices": list(devices)} if devices else {}),
+            **spec,
+        },
+    }
+    await client.request("POST", "/apis/resource.k8s.io/v1/resourceslices", body=body)
+
+
+async def test_shares_of_a_device_are_refused_beyond_its_capacity():
+    client = await claims(*(f"c{i}" for i in range(6)))
+    await publish(
+        client,
+        {
+            "name": "gpu-0",
+            "allowMultipleAllocations": True,
+            "capacity": {"memory": {"value": "10Gi"}},
+        },
+    )
+
+    async def share(i: int, memory: str) -> None:
+        uid = f"00000000-0000-4000-8000-00000000000{i}"
+        await give(client, f"c{i}", "gpu-0", shareID=uid, consumedCapacity={"memory": memory})
+
+    outcomes = await asyncio.gather(*(share(i, "4Gi") for i in range(5)), return_exceptions=True)
+    refused = [o for o in outcomes if isinstance(o, Conflict)]
+    assert len(refused) == 3 and "has not enough memory left for another share" in str(refused[0])
+    await share(5, "2Gi")
+    with pytest.raises(Conflict, match="is allocated to claim"):
+        await give(client, next(f"c{i}" for i, o in enumerate(outcomes) if o), "gpu-0")  # the whole device
+
+
+async def test_partitions_are_refused_beyond_the_counters_of_their_pool():
+    client = await claims("a", "b", "c")
+    consumes = [{"counterSet": "gpu", "counters": {"memory": {"value": "4Gi"}}}]
+    await publish(client, sharedCounters=[{"name": "gpu", "counters": {"memory": {"value": "8Gi"}}}])
+    await publish(client, *({"name": f"part-{i}", "consumesCounters": consumes} for i in range(3)))
+    outcomes = await asyncio.gather(
+        *(give(client, name, f"part-{i}") for i, name in enumerate("abc")), return_exceptions=True
+    )
+    (refused,) = [o for o in outcomes if isinstance(o, Conflict)]
+    assert "pool d.example.com/p has not enough of counter memory of counter set gpu left" in str(refused)
+
+
+async def test_a_finalizer_that_comes_after_the_allocation_hides_nothing():
+    client = await claims("a", "b", protected=False)
+    await give(client, "a", "gpu-0")
+    await give(client, "b", "gpu-0")
+    for name, other in (("a", "b"), ("b", "a")):
+        with pytest.raises(Conflict, match=f"gpu-0 is allocated to claim default/{other}"):
+            await client.request(
+                "PATCH",
+                f"{CLAIMS}/{name}",
+                body={"metadata": {"finalizers": [FINALIZER]}},
+                content_type="application/merge-patch+json",
+            )
+
+
+async def test_what_two_unchecked_claims_have_is_free_only_after_both():
+    client = await claims("a", "b", protected=False)
+    await client.request(
+        "POST", CLAIMS, body={"metadata": {"name": "c", "finalizers": [FINALIZER]}, "spec": spec()}
+    )
+    await give(client, "a", "gpu-0")
+    await give(client, "b", "gpu-0")
+    await client.request("DELETE", f"{CLAIMS}/b")
+    with pytest.raises(Conflict, match="gpu-0 is allocated to claim default/a"):
+        await give(client, "c", "gpu-0")

@@ -21,7 +21,14 @@ def test_the_same_warning_is_given_once():
     request = Request("GET", "/")
     request.warn("careful")
     request.warn("careful")
-    assert request.warnings == ["careful"]
+    assert list(request.warnings) == ["careful"]
+
+
+def test_thousands_of_warnings_take_linear_time_and_a_bounded_list():
+    request = Request("GET", "/")
+    for number in range(150_000):
+        request.warn(f"unknown field {number}")
+    assert len(request.warnings) == 4096
 
 
 def test_the_fields_that_the_http_server_fills_by_position_come_first():

@@ -7,8 +7,12 @@ import pytest
 
 from dray.api.errors import Expired, Invalid, StatusError
 from dray.server.endpoints import watch as endpoints_watch
+from dray.server.endpoints.requests import Request
+from dray.server.endpoints.watch import Watch
 from dray.server.inprocess import WatchEvent
+from dray.wire.messages import Headers, Query
 from tests.support.apiserver import Server, make_server
+from tests.support.authorization import RBAC, Guarded, guarded, rule
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -137,3 +141,43 @@ async def test_every_watch_is_taken_off_when_it_ends():
     await server.as_user().request("POST", MAPS, body=config("a"))
     await events(server, 1)
     assert cache.watchers == 0
+
+
+async def followed(server: Guarded, token: str) -> tuple[Watch, asyncio.Task[int]]:
+    """A watch of somebody who came over the network, and the task that counts its events until it ends."""
+    headers = Headers([("authorization", f"Bearer {token}")])
+    watch = (await server.api.handle(Request("GET", MAPS, Query.of({"watch": "1"}), headers))).body
+    assert isinstance(watch, Watch)
+
+    async def count() -> int:
+        return sum([len(batch) async for batch in watch.batches()])
+
+    return watch, asyncio.create_task(count())
+
+
+@pytest.mark.parametrize("lost", ["role", "account", "nothing"])
+@pytest.mark.parametrize("busy", [False, True])
+async def test_a_watch_ends_soon_after_the_rights_or_the_credentials_of_its_caller(
+    tmp_path, monkeypatch, lost, busy
+):
+    monkeypatch.setattr(endpoints_watch, "_ALLOWED_SECONDS", 0.05)
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    async with guarded(tmp_path) as server:
+        await server.post(accounts, {"metadata": {"name": "robot"}})
+        await server.grant("system:serviceaccount:default:robot", rule("watch", "configmaps"))
+        token = (await server.post(f"{accounts}/robot/token", {"spec": {}}))["status"]["token"]
+        watch, ended = await followed(server, token)
+        await asyncio.sleep(0.2)
+        assert not ended.done()
+        match lost:
+            case "role":
+                await server.root.request("DELETE", f"{RBAC}/namespaces/default/rolebindings/given")
+            case "account":
+                await server.root.request("DELETE", f"{accounts}/robot")
+        for turn in range(40):
+            if busy:
+                await server.post(MAPS, config(f"c-{turn}"))
+            await asyncio.sleep(0.01)
+        assert ended.done() == (lost != "nothing")
+        watch.close()
+        await ended

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
 from dray.api.errors import InternalError, MethodNotAllowed, NotFound
+from dray.store import sqlite
+from dray.store.interface import StoreUnavailable
+from dray.store.sqlite import SqliteStore
 from tests.support.apiserver import make_server
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
@@ -86,6 +91,26 @@ async def test_health_is_checked_as_a_whole_and_in_parts():
     assert (await client.request("GET", "/livez")).status == 200
     with pytest.raises(NotFound):
         await client.request("GET", "/healthz/nosuch")
+
+
+async def test_a_server_that_cannot_write_is_alive_but_not_ready(tmp_path, monkeypatch, caplog):
+    def full(connection, batch, *, suspect):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    store = await SqliteStore.open(tmp_path / "s.db")
+    server = await make_server(store=store)
+    client = server.as_user()
+    assert (await client.request("GET", "/readyz")).body == b"ok"
+    with monkeypatch.context() as disk:
+        disk.setattr(sqlite, "_commit", full)
+        with pytest.raises(StoreUnavailable):
+            await store.create("/a", b"1")
+        for _ in range(2):
+            with pytest.raises(InternalError, match=r"\[-\]etcd-readiness failed"):
+                await client.request("GET", "/readyz")
+        assert (await client.request("GET", "/livez")).body == b"ok"
+    assert (await client.request("GET", "/readyz")).body == b"ok"
+    await store.close()
 
 
 async def test_metrics_are_prometheus_text():

@@ -10,8 +10,10 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final
+
+from dray.api.shortcache import cache_short
 
 Step = Callable[[list[Any]], list[Any]]
 
@@ -46,7 +48,7 @@ class JsonPath:
         return found
 
 
-@lru_cache(maxsize=1024)
+@cache_short(1024)
 def parse(text: str) -> JsonPath:
     """A path such as ``.status.conditions[?(@.type=="Ready")].status``."""
     return JsonPath(tuple(_Parser(text).steps()))

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dray.api import schema as types
-from dray.api.objects import clone
+from dray.api.errors import RequestEntityTooLarge
+from dray.api.objects import MOST_STORED, clone
 from dray.api.scheme.kinds import Object
 
 Schema = Mapping[str, Any]
@@ -110,7 +111,11 @@ def drop_nulls(value: Any, schema: Schema | None, *, into: Any = None) -> None:
 
 
 def apply_defaults(value: Any, schema: Schema | None) -> None:
-    """Fill in the defaults of a schema."""
+    """Fill in the defaults of a schema; RequestEntityTooLarge if they take more room than an object may have."""
+    _fill(value, schema, [MOST_STORED])
+
+
+def _fill(value: Any, schema: Schema | None, room: list[int]) -> None:
     if schema is None:
         return
     if isinstance(value, dict):
@@ -118,21 +123,42 @@ def apply_defaults(value: Any, schema: Schema | None) -> None:
         for name, own in known.items():
             default = own.get("default")
             if default is not None and _absent(value, name, own):
-                value[name] = clone(default)
+                value[name] = _taken(default, room)
         more = additional(schema)
         for name in value:
             if name in known:
-                apply_defaults(value[name], known[name])
+                _fill(value[name], known[name], room)
             elif more is not None:
                 if value[name] is None and not more.get("nullable"):
-                    value[name] = clone(more.get("default"))
-                apply_defaults(value[name], more)
+                    value[name] = _taken(more.get("default"), room)
+                _fill(value[name], more, room)
     elif isinstance(value, list):
         own = items(schema)
         for i, item in enumerate(value):
             if item is None and own is not None and not own.get("nullable"):
-                value[i] = clone(own.get("default"))
-            apply_defaults(value[i], own)
+                value[i] = _taken(own.get("default"), room)
+            _fill(value[i], own, room)
+
+
+def _taken(default: Any, room: list[int]) -> Any:
+    room[0] -= _size(default)
+    if room[0] < 0:
+        raise RequestEntityTooLarge(
+            f"the defaults of the schema would take more than the {MOST_STORED} bytes that an object may have"
+        )
+    return clone(default)
+
+
+def _size(value: Any) -> int:
+    """About as many bytes as a value has in JSON."""
+    match value:
+        case str():
+            return len(value) + 2
+        case dict():
+            return 2 + sum(len(k) + 4 + _size(v) for k, v in value.items())
+        case list():
+            return 2 + sum(1 + _size(v) for v in value)
+    return 8
 
 
 def _absent(value: Object, name: str, schema: Schema) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Final
 
@@ -36,6 +37,15 @@ _REGEX_PROBLEMS: Final = {
 _HIGHEST_FLOAT: Final = 3.4028234663852886e38
 
 
+#: Takes a fraction of a second: the same text may be matched with many patterns.
+_MOST_MATCHED: Final = 16 << 20
+_room: Final[ContextVar[list[int]]] = ContextVar("characters that may yet be matched with patterns")
+
+
+class _TooMuchText(Exception):
+    """The patterns of a schema would have to read too much."""
+
+
 class Result:
     """What is wrong, and how much was right: of several alternatives, the closest one's problems are told."""
 
@@ -55,7 +65,12 @@ class Result:
 
 def check(value: Any, schema: Schema, *, prefix: str = "", old: Any = MISSING) -> list[FieldError]:
     """Everything that is wrong with a value; ``prefix`` is where it stands in the object."""
-    found = _validate(value, schema, "", old).errors
+    _room.set([_MOST_MATCHED])
+    try:
+        found = _validate(value, schema, "", old).errors
+    except _TooMuchText:
+        words = f"patterns of the schema are matched with at most {_MOST_MATCHED} characters of an object"
+        found = [_general(words)]
     return [_below(prefix, error) for error in found] if prefix else found
 
 
@@ -215,6 +230,10 @@ def _regex_problem(error: Exception, pattern: str) -> str:
 
 
 def _matches(pattern: str, text: str) -> bool:
+    room = _room.get()
+    room[0] -= len(text)
+    if room[0] < 0:
+        raise _TooMuchText
     try:
         return compiled(pattern).search(text) is not None
     except ValueError:

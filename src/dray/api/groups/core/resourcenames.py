@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
 from dray.api.quantity import Quantity
+from dray.api.shortcache import cache_short
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError, Path
 
@@ -50,7 +50,7 @@ def is_native(name: str) -> bool:
     return "/" not in name or _NATIVE_DOMAIN in name
 
 
-@lru_cache(maxsize=4096)
+@cache_short(4096)
 def is_extended(name: str) -> bool:
     """Whether a name is a vendor's; as a quota's name, behind ``requests.``, it must be valid too."""
     if is_native(name) or name.startswith(REQUESTS):

@@ -89,7 +89,7 @@ class SigningKey:
         try:
             payload = jwt.PyJWS().decode(token, self.private.public_key(), algorithms=[ALGORITHM])
             claims = msgspec.json.decode(payload)
-        except (jwt.PyJWTError, msgspec.DecodeError):
+        except (jwt.PyJWTError, msgspec.DecodeError, RecursionError):
             raise InvalidToken("go-jose/go-jose: error in cryptographic primitive") from None
         return claims if isinstance(claims, dict) else {}
 
@@ -241,7 +241,7 @@ def _issued_here(token: str) -> bool:
         return False
     try:
         claims = msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (ValueError, msgspec.DecodeError):
+    except (ValueError, msgspec.DecodeError, RecursionError):
         return False
     return isinstance(claims, dict) and claims.get("iss") == ISSUER
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import time
 
 import pytest
 
+from dray.api.errors import RequestEntityTooLarge
 from dray.api.groups.apiextensions import formats, jsonpath, listtype, pruning, values
 from dray.api.groups.apiextensions.fieldpaths import Target, find_field
 
@@ -328,3 +330,23 @@ def test_formats_belong_to_types():
     assert not formats.recognized({"type": "integer", "format": "float"})
     assert not formats.recognized({"type": "boolean", "format": "date"})
     assert not formats.recognized({"format": "nonsense"})
+
+
+def test_many_patterns_read_a_long_text_only_so_often():
+    schema = {"type": "string", "allOf": [{"pattern": f"^x{{1,{n}}}y"} for n in range(1, 300)]}
+    started = time.process_time()
+    found = values.check("x" * (1 << 20), schema)
+    assert [error.detail for error in found] == [
+        "patterns of the schema are matched with at most 16777216 characters of an object"
+    ]
+    assert time.process_time() - started < 1
+    assert values.check("xy" * 1000, {"type": "string", "allOf": [{"pattern": "x"}] * 300}) == []
+
+
+def test_defaults_take_no_more_room_than_an_object_may_have():
+    schema = {"items": {"properties": {"a": {"default": "x" * 100_000}, "b": {"default": {"c": [1]}}}}}
+    with pytest.raises(RequestEntityTooLarge, match="the 1572864 bytes that an object may have"):
+        pruning.apply_defaults([{} for _ in range(20_000)], schema)
+    few = [{}, {}]
+    pruning.apply_defaults(few, schema)
+    assert few[1] == {"a": "x" * 100_000, "b": {"c": [1]}}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from dray.api.golang import structs
 from dray.api.groups.resource import limits
 from dray.api.release import Release
+from dray.api.shortcache import cache_short
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError, Path
 from dray.api.validation.names import size
@@ -63,7 +63,7 @@ def driver_name(value: str, path: Path, errs: Errors) -> None:
         refuse(errs, path, value, names.dns1123_subdomain(lower))
 
 
-@lru_cache(maxsize=1024)
+@cache_short(1024)
 def is_driver_name(value: str) -> bool:
     """Whether the name of a driver is fine. Few names stand in many slices and allocations, hence the cache."""
     return size(value) <= limits.DRIVER_NAME and _is_subdomain(value.lower()) is not None
@@ -111,7 +111,7 @@ def qualified_name(value: str, path: Path, errs: Errors) -> None:
         errs.append(field.invalid(path, "", "the name must not be empty"))
 
 
-@lru_cache(maxsize=4096)
+@cache_short(4096)
 def is_qualified_name(value: str) -> bool:
     """Whether a qualified name is fine. Devices of a driver share theirs, hence the cache."""
     errs: Errors = []

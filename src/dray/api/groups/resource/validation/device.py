@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.resource import limits
@@ -14,6 +13,7 @@ from dray.api.groups.resource.validation.checks import Errors
 from dray.api.groups.resource.validation.counters import consumptions
 from dray.api.groups.resource.validation.nodeallocatable import node_resources, resource_mappings
 from dray.api.groups.resource.validation.taints import taint
+from dray.api.shortcache import cache_short
 from dray.api.validation import field
 from dray.api.validation.field import Path
 from dray.api.validation.names import size
@@ -103,7 +103,7 @@ _match_version = re.compile(
 ).fullmatch
 
 
-@lru_cache(maxsize=1024)
+@cache_short(1024)
 def is_version(text: str) -> bool:
     """Whether a text is a semantic version. Devices of a driver share theirs, hence the cache."""
     return _match_version(text) is not None

@@ -1,0 +1,173 @@
+"""What one connection makes of bytes that were meant to harm it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import weakref
+
+import pytest
+
+from dray.wire import server_connection
+from dray.wire.http_server import HTTPServer
+from dray.wire.messages import Limits, Reply, Request
+from tests.support.http_bytes import Exchange
+
+GET = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def test_an_unknown_method_behind_pipelined_requests_is_answered_in_its_turn_and_in_time():
+    exchange = Exchange()
+    many = b"".join(GET % i for i in range(900)) + b"FOO /odd HTTP/1.1\r\nHost: x\r\n\r\n"
+    began = time.process_time()
+    await exchange.feed([many])
+    assert time.process_time() - began < 1
+    assert [path for _, path, _ in exchange.seen] == [f"/{i}" for i in range(900)] + ["/odd"]
+    assert exchange.seen[-1][0] == "FOO"
+
+
+async def test_a_body_that_begins_a_segment_is_no_request():
+    exchange = Exchange()
+    smuggled = b"DELETE /everything HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(smuggled)
+    await exchange.feed([head, smuggled + b"FOO /b HTTP/1.1\r\nHost: x\r\n\r\n"])
+    assert exchange.seen == [("POST", "/a", smuggled), ("FOO", "/b", b"")]
+
+
+@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nX: ", b"GET /", b"GET / HTTP/1.1\r\n", b"A"])
+async def test_a_head_without_end_is_refused_once_it_is_too_large(start):
+    exchange = Exchange(Limits(header_bytes=1 << 20))
+    began = time.process_time()
+    sent = 0
+    for piece in [start] + [b"a" * 16384] * 4096:
+        await exchange.feed([piece])
+        sent += len(piece)
+        if exchange.transport.closing:
+            break
+    assert exchange.codes == [431]
+    assert sent < (1 << 20) + 2 * 16384
+    assert time.process_time() - began < 1
+
+
+async def test_a_head_in_single_bytes_takes_no_more_than_linear_time():
+    exchange = Exchange()
+    head = b"GET /x HTTP/1.1\r\nHost: x\r\nLong: " + b"v" * 200_000 + b"\r\n\r\n"
+    began = time.process_time()
+    for i in range(len(head)):
+        exchange.connection.data_received(head[i : i + 1])
+    await exchange.settle()
+    assert time.process_time() - began < 2
+    assert exchange.requests[0].headers.get("long") == "v" * 200_000
+
+
+async def test_trailers_never_become_headers():
+    exchange = Exchange()
+    await exchange.feed(
+        [
+            b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n",
+            b"3\r\nabc\r\n0\r\nAuthorization: Bearer x\r\nImpersonate-User: admin\r\n\r\n" + GET % 1,
+        ]
+    )
+    assert exchange.seen == [("POST", "/", b"abc"), ("GET", "/1", b"")]
+    assert "authorization" not in exchange.requests[0].headers
+    assert "impersonate-user" not in exchange.requests[0].headers
+
+
+async def test_a_body_is_not_received_before_the_handler_asks_for_it():
+    async def refuse(request: Request) -> Reply:
+        return Reply(403)
+
+    server = HTTPServer(refuse, request_type=Request)
+    exchange = Exchange(server=server)
+    await exchange.feed([b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n", b"x" * 1000])
+    assert exchange.codes == [403]
+    await exchange.feed([b"x" * 100_000] * 19 + [b"x" * 99_000])
+    assert not exchange.connection._pending
+    await exchange.feed([GET % 1])
+    assert exchange.codes == [403, 403]
+
+
+async def test_what_comes_before_the_handler_asks_for_it_is_little():
+    ask = asyncio.Event()
+    bodies = []
+
+    async def handler(request: Request) -> Reply:
+        await ask.wait()
+        assert request.receive is not None
+        await request.receive()
+        bodies.append(request.body)
+        return Reply(200)
+
+    exchange = Exchange(server=HTTPServer(handler, request_type=Request))
+    await exchange.feed([b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n", b"x" * 70_000])
+    assert exchange.transport.paused
+    ask.set()
+    await exchange.settle()
+    assert not exchange.transport.paused
+    await exchange.feed([b"x" * 130_000])
+    assert bodies == [b"x" * 200_000]
+
+
+async def test_unfinished_requests_of_all_clients_together_are_bounded():
+    first = Exchange(Limits(held_bytes=10 << 20))
+    others = [Exchange(server=first.server) for _ in range(30)]
+    for exchange in (first, *others):
+        await exchange.feed(
+            [b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n", b"x" * 1_000_000]
+        )
+    refused = [e for e in (first, *others) if e.codes]
+    assert [e.codes for e in refused] == [[503]] * 21
+    assert sum(len(e.connection._pending) for e in (first, *others)) <= 10 << 20
+    for exchange in (first, *others):
+        exchange.lose()
+    assert first.server._held == 0 and not first.server._holding
+
+
+async def test_a_small_request_is_served_while_the_server_holds_as_much_as_it_may():
+    first = Exchange(Limits(held_bytes=1_000_000))
+    await first.feed([b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n", b"x" * 999_999])
+    honest = Exchange(server=first.server)
+    await honest.feed([b"POST /h HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab", b"cd"])
+    assert honest.codes == [200] and first.codes == [503]
+
+
+async def test_a_closed_connection_is_freed_without_the_garbage_collector():
+    gc.disable()
+    try:
+        exchange = Exchange()
+        await exchange.feed(
+            [GET % 1, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n", b"x" * 1000]
+        )
+        connection = weakref.ref(exchange.connection)
+        exchange.lose()
+        del exchange.connection
+        await exchange.settle()
+        assert connection() is None
+    finally:
+        gc.enable()
+
+
+async def test_long_header_names_are_not_remembered():
+    exchange = Exchange()
+    await exchange.feed([b"GET / HTTP/1.1\r\nHost: x\r\n" + b"N" * 100_000 + b": v\r\n\r\n"])
+    assert exchange.requests[0].headers.get("n" * 100_000) == "v"
+    assert max(map(len, server_connection._names)) <= 40
+
+
+async def test_a_client_that_does_not_read_gets_no_further_answers():
+    exchange = Exchange()
+    exchange.connection.pause_writing()
+    await exchange.feed([b"".join(GET % i for i in range(50))])
+    assert exchange.seen == []
+    exchange.connection.resume_writing()
+    await exchange.settle()
+    assert len(exchange.seen) == 50
+
+
+async def test_a_request_that_timed_out_while_its_body_was_awaited_is_told_so():
+    exchange = Exchange()
+    await exchange.feed([b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", b"ab"])
+    exchange.connection.expire()
+    await exchange.settle()
+    assert exchange.codes == [408] and exchange.transport.closing
