@@ -6,14 +6,15 @@ Whatever the generation: two claims for one pod, each container with a cat of it
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.kubectl import Kubectl
-from tests.support.paths import SEEDS
-from tests.support.process import dray_process
+from tests.support.paths import DRAY, SEEDS
+from tests.support.process import DrayProcess, dray_process
 from tests.support.wait import wait_for_sync
 
 POD = "pod-with-cats"
@@ -34,6 +35,12 @@ def manifests(folder: str, release: str) -> str:
     return text.replace("resource.k8s.io/v1alpha2", "resource.k8s.io/v1alpha1") if release == "1.26" else text
 
 
+def explained(cluster: DrayProcess, *arguments: str) -> bool:
+    """Whether ``dray explain`` says that all is well."""
+    command = [DRAY, "explain", *arguments, "--kubeconfig", str(cluster.kubeconfig)]
+    return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+
+
 def columns(kubectl: Kubectl, what: str) -> str:
     return " ".join(kubectl("get", what).splitlines()[0].split())
 
@@ -49,6 +56,10 @@ def test_every_container_sees_a_cat_of_its_own(
             "claimparameters to be served",
             lambda: "claimparameters" in kubectl("api-resources", "-o", "name", code=None),
         )
+        for folder in RELEASES[release]:
+            # Cats of today's kind are announced a moment after the cluster is ready.
+            file = str(SEEDS / folder / "cats.yaml")
+            wait_for_sync(f"explain to find cats for {folder}", lambda f=file: explained(cluster, "-f", f))
         spaces = {folder.partition("-")[0]: folder for folder in RELEASES[release]}
         for space, folder in spaces.items():
             kubectl("create", "namespace", space)
@@ -60,6 +71,8 @@ def test_every_container_sees_a_cat_of_its_own(
             assert len({re.findall("^CAT_NAME=(.*)", cat, re.MULTILINE)[0] for cat in cats}) == 2, cats
             claims = kubectl("get", "resourceclaims", "-n", space).splitlines()[1:]
             assert len(claims) == 2 and all("allocated,reserved" in claim for claim in claims)
+            assert explained(cluster, "pod", POD, "-n", space)
+            assert all(explained(cluster, "claim", claim.split()[0], "-n", space) for claim in claims)
             kubectl("delete", "-n", space, "pod", POD, "--grace-period=1", "--wait=false")
         for space in spaces:
             wait_for_sync(

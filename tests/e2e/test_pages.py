@@ -13,6 +13,7 @@ from tests.support.process import DrayProcess, dray_process
 
 pytestmark = pytest.mark.xdist_group("pages")
 
+TUTORIALS = list((DOCS / "tutorials").glob("*.md"))
 README = sorted(p.parent.name for p in EXAMPLES.glob("*/README.md"))
 
 
@@ -23,9 +24,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrayProcess]:
         yield running
 
 
-@pytest.mark.parametrize("name", sorted(p.name for p in (DOCS / "tutorials").iterdir()))
+@pytest.mark.parametrize("name", [*sorted(f"tutorials/{p.name}" for p in TUTORIALS), "podresources.md"])
 def test_a_tutorial_works_as_it_stands(name: str, tool: Callable[[str], str]) -> None:
-    pages.execute(DOCS / "tutorials" / name, kubectl=tool("kubectl-1.36"))
+    pages.execute(DOCS / name, kubectl=tool("kubectl-1.36"))
 
 
 @pytest.mark.parametrize("name", README)

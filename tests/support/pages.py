@@ -149,12 +149,12 @@ def execute(page: Path, *, kubeconfig: Path | None = None, kubectl: str) -> None
     bin_dir.mkdir()
     for name in ("examples", "charts", "docs"):
         (work / name).symlink_to(ROOT / name)
-    for name, target in {"kubectl": kubectl, "dray": DRAY, "python": sys.executable}.items():
-        (bin_dir / name).symlink_to(target)
+    (bin_dir / "kubectl").symlink_to(kubectl)
+    path = f"{bin_dir}:{Path(sys.executable).parent}:{TOOLS}:{os.environ['PATH']}"
     environment = {
         k: v for k, v in os.environ.items() if k not in ("KUBECONFIG", "DRAY_DATA", "XDG_DATA_HOME")
     }
-    environment |= {"HOME": str(home), "NO_COLOR": "1", "PATH": f"{bin_dir}:{TOOLS}:{os.environ['PATH']}"}
+    environment |= {"HOME": str(home), "NO_COLOR": "1", "PATH": path}
     if kubeconfig is not None:
         environment["KUBECONFIG"] = str(kubeconfig)
     shell = Shell(work, environment)

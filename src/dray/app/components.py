@@ -174,7 +174,7 @@ async def nic_driver(cluster: RunningCluster, ready: Ready) -> None:
 async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     """The example cats: on every node, and in the control plane for classic claims.
 
-    Where the GPU driver runs by default too, their devices are hidden until a DeviceClass names the driver.
+    Where the GPU driver runs by default too, their devices are only announced until a DeviceClass names the driver.
     """
     from dray.client.client import Client
     from dray.driver import classic, simulated
@@ -207,9 +207,10 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
             )
         ready()
         if hidden:
-            await deviceclass.wait_for_class(client)
-            for driver in drivers:
-                driver.show()
+            async with deviceclass.announced(setup, drivers[0].devices(cluster.node_names[0])):
+                await deviceclass.wait_for_class(client)
+                for driver in drivers:
+                    driver.show()
         if simulates and quirks.serves_device_classes:
             await simulated.publish(client, drivers[0], nodes=cluster.node_names)
         await asyncio.Event().wait()

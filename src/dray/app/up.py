@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from dray.api.release import EffectiveVersion, SettingError
 from dray.api.user import UserInfo
 from dray.app import components as parts
 from dray.app import datadir
+from dray.app.kubectl_cache import stale_discovery
 from dray.app.options import OptionError, ServerOptions
 from dray.app.process import shutdown_event, tune_gc
 from dray.app.quirks import Quirks
@@ -258,6 +260,8 @@ def _next_commands(cluster: RunningCluster) -> list[str]:
             shown = f"nodes,{plural},{beside}"
             break
     commands = [f"kubectl get {shown}"]
+    if stale := stale_discovery(cluster.server.url, cluster.server.api.resources.groups()):
+        commands.insert(0, f"rm -r {shlex.quote(str(stale))}    # kubectl remembers another release there")
     if "gpu" in started_drivers(cluster) and DRIVERS["gpu"].name not in cluster.waiting:
         commands += [
             "dray demo       # a pod gets a device, scene by scene",

@@ -10,6 +10,9 @@ import importlib
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
+#: What docs/public-api.md lists; the rest is for dray itself.
+__all__ = ["POD_RESOURCES", "stub"]
+
 
 class Service(NamedTuple):
     """One gRPC service: the module of its messages, its name in there, and the name drivers announce it by.

@@ -46,7 +46,9 @@ def test_progress_is_shown_on_the_terminal_and_the_answer_stays_plain(world: Pat
     shown, piped = on_terminal("explain", "pod", "p", "--snapshot", str(world), stream="stderr")
     assert "asking nodes" in shown
     assert "\x1b" not in piped
-    assert piped.startswith("pod default/p is pending: request r wants 2 devices on one node")
+    assert piped.startswith(
+        "pod default/p is pending: request r of claim default/c wants 2 devices on one node"
+    )
 
 
 def test_answer_is_coloured_on_the_terminal_only(world: Path) -> None:

@@ -19,8 +19,12 @@ from dray.client.resources import (
     RESOURCE_SLICES,
 )
 from dray.driver import classic
-from dray.drivers.cats import CatsController
+from dray.drivers.cats import CatsController, CatsDriver
+from dray.drivers.cats.deviceclass import announced
+from dray.explain import collect_snapshot
+from dray.explain.model import manifests
 from tests.support.controlplane import ControlPlane, cluster, run_component
+from tests.support.paths import SEEDS
 from tests.support.wait import wait_for
 
 pytestmark = pytest.mark.timeout(30)
@@ -150,3 +154,16 @@ async def test_with_no_cats_left_the_pod_waits_and_says_why() -> None:
 
             await wait_for("the pod to be told that no node suits it", refused)
             assert not cats_in(await claims_of(scene))
+
+
+async def test_cats_are_announced_until_a_class_names_their_driver() -> None:
+    cats = CatsDriver()
+    async with cluster("") as scene:
+        async with announced(scene.client, cats.devices("node-1")):
+            snapshot = await collect_snapshot(scene.client)
+            found = manifests.read_files([SEEDS / "v1" / "cats.yaml"])
+            applied = snapshot.with_objects(one.document for one in found)
+            names = {one["spec"]["nodeName"] for one in applied.slices}
+            assert names == {one["metadata"]["name"] for one in snapshot.nodes} != set()
+            assert not snapshot.slices
+        assert not (await collect_snapshot(scene.client)).on_demand

@@ -181,3 +181,57 @@ async def test_metrics_have_labels_only_for_what_is_served(tmp_path: Path):
         assert "xxx" not in text
         assert 'resource="configmaps",scope="namespace",subresource="",verb="LIST",version="v1"' in text
         assert 'dry_run="invalid"' in text
+
+
+class RawClient:
+    """A client that sends what it likes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self.writer = reader, writer
+
+    @classmethod
+    async def connect(cls, it: Reached) -> RawClient:
+        host, _, port = it.server.url.removeprefix("https://").rpartition(":")
+        context = ssl.create_default_context(cafile=str(it.server.pki.ca))
+        return cls(*await asyncio.open_connection(host, int(port), ssl=context))
+
+    def post(self, length: int, *lines: str) -> None:
+        head = [f"POST {MAPS} HTTP/1.1", "Host: x", f"Content-Length: {length}", *lines]
+        self.writer.write("\r\n".join([*head, "Content-Type: application/json", "", ""]).encode())
+
+    async def code(self) -> int:
+        head = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), 10)
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        await self._reader.readexactly(int(length or 0))
+        return int(head.split()[1])
+
+
+async def test_a_caller_without_rights_is_refused_before_its_body_is_received(tmp_path: Path):
+    async with reached(tmp_path) as it:
+        clients = [await RawClient.connect(it) for _ in range(30)]
+        for client in clients:
+            client.post(3_000_000)
+            client.writer.write(b"x" * 1000)
+        assert {await client.code() for client in clients} <= {401, 403}
+        last = clients[0]
+        last.writer.write(b"x" * 2_999_000)
+        last.post(2, "Expect: 100-continue")
+        assert await last.code() in (401, 403)  # and not 100
+        assert await alive(it)
+        for client in clients:
+            client.writer.close()
+
+
+async def test_a_body_in_many_pieces_is_received_after_authorization(tmp_path: Path):
+    async with reached(tmp_path) as it:
+        body = encode({"metadata": {"name": "large"}, "data": {"a": "x" * 900_000}})
+        for expect in ([], ["Expect: 100-continue"]):
+            client = await RawClient.connect(it)
+            client.post(len(body), "Authorization: Bearer integration", *expect)
+            if expect:
+                assert await client.code() == 100
+            for start in range(0, len(body), 40_000):
+                client.writer.write(body[start : start + 40_000])
+                await asyncio.sleep(0.001)
+            assert await client.code() == (409 if expect else 201)
+            client.writer.close()

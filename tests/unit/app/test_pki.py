@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import time
 from pathlib import Path
 
@@ -42,3 +43,9 @@ def test_a_nodes_own_certificate_is_kept_while_it_fits(tmp_path: Path) -> None:
     first = pki.self_signed(tmp_path, "kubelet", ["las1", "127.0.0.1"]).certificate.read_bytes()
     assert pki.self_signed(tmp_path, "kubelet", ["las1"]).certificate.read_bytes() == first
     assert pki.self_signed(tmp_path, "kubelet", ["las1", "192.0.2.7"]).certificate.read_bytes() != first
+
+
+def test_tls_is_of_version_1_2_or_newer(tmp_path: Path):
+    context = pki.ensure(tmp_path, []).context()
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert context.verify_mode == ssl.CERT_OPTIONAL

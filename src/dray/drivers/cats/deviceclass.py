@@ -1,14 +1,19 @@
-"""Waits for a DeviceClass that names the cats' driver: the driver need not publish devices before there is one."""
+"""Waits for a DeviceClass that names the cats' driver: the driver need only announce its devices before there is one."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from dray.api import on_demand
+from dray.api.errors import StatusError
 from dray.client.client import Client
 from dray.client.discovery import Discovery
 from dray.client.informers import Informers
-from dray.client.resources import DEVICE_CLASSES
+from dray.client.resources import CONFIGMAPS, DEVICE_CLASSES
+from dray.driver.model import Device
 from dray.driver.resource_api import VERSIONS
 from dray.drivers.cats.inventory import DRIVER
 
@@ -37,6 +42,17 @@ async def wait_for_class(client: Client) -> None:
         await calling.wait()
 
 
+@asynccontextmanager
+async def announced(client: Client, devices: Iterable[Device]) -> AsyncIterator[None]:
+    """Tell tools which devices every node would have, until they are published or the driver stops."""
+    config = on_demand.announcement(DRIVER, (device.document() for device in devices))
+    await client.create_if_missing(CONFIGMAPS, on_demand.NAMESPACE, config)
+    try:
+        yield
+    finally:
+        with suppress(StatusError, OSError):
+            await client.delete(CONFIGMAPS, on_demand.NAMESPACE, config["metadata"]["name"])
+
+
 def selects_cats(device_class: DeviceClass) -> bool:
-    selectors = (device_class.get("spec") or {}).get("selectors") or ()
-    return any(DRIVER in (selector.get("cel") or {}).get("expression", "") for selector in selectors)
+    return on_demand.names_driver(device_class, DRIVER)

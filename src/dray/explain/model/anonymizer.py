@@ -98,6 +98,7 @@ def anonymize(snapshot: Snapshot) -> Snapshot:
         volumes=each(snapshot.volumes, _volume),
         storage_classes=each(snapshot.storage_classes, _storage_class),
         events=(),
+        on_demand=(),
         classes=each(snapshot.classes, _device_class),
         **without_classic,
     )

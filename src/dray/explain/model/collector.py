@@ -6,6 +6,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from dray.api import on_demand
 from dray.api.errors import StatusError
 from dray.client.client import Client
 from dray.client.discovery import Discovery
@@ -14,6 +15,7 @@ from dray.client.resources import (
     CLASSIC_RESOURCE_CLAIMS,
     CLASSIC_RESOURCE_CLASSES,
     CLASSIC_RESOURCE_SLICES,
+    CONFIGMAPS,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
     EVENTS,
@@ -72,6 +74,7 @@ async def collect_snapshot(client: Client, *, namespace: str = "") -> Snapshot:
         "volumes": PERSISTENT_VOLUMES,
         "storage_classes": STORAGE_CLASSES,
         "events": EVENTS,
+        "on_demand": CONFIGMAPS,
         "classic_claims": CLASSIC_RESOURCE_CLAIMS,
         "classic_templates": CLASSIC_RESOURCE_CLAIM_TEMPLATES,
         "classic_slices": CLASSIC_RESOURCE_SLICES,
@@ -137,9 +140,10 @@ async def device_state_resources(client: Client) -> list[Resource[Any]]:
 
 async def _list(client: Client, resource: Resource[Any], namespace: str = "") -> tuple[Any, ...] | None:
     """None: the user may not read them."""
-    chosen = "type=Warning" if resource is EVENTS else ""
+    fields = "type=Warning" if resource is EVENTS else ""
+    labels = on_demand.LABEL if resource is CONFIGMAPS else ""
     try:
-        items = (await client.list(resource, namespace, field_selector=chosen)).items
+        items = (await client.list(resource, namespace, field_selector=fields, label_selector=labels)).items
     except StatusError as error:
         if error.code == 404:
             return ()

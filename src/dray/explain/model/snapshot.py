@@ -5,20 +5,29 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from dray.api import on_demand
 from dray.api.identity import ObjectKey, object_key
 
 if TYPE_CHECKING:
     from typing import TypedDict
 
     from dray.api.types import Object
-    from dray.api.types.core import Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+    from dray.api.types.core import (
+        ConfigMap,
+        Event,
+        Namespace,
+        Node,
+        PersistentVolume,
+        PersistentVolumeClaim,
+        Pod,
+    )
     from dray.api.types.resource import (
         DeviceClass,
         DeviceTaintRule,
@@ -64,6 +73,7 @@ KINDS: Final[Mapping[str, str]] = {
     "volumes": "PersistentVolume",
     "storage_classes": "StorageClass",
     "events": "Event",
+    "on_demand": "ConfigMap",
 }
 #: The same for the kinds of the classic API.
 CLASSIC_KINDS: Final[Mapping[str, str]] = {
@@ -103,6 +113,7 @@ class Snapshot:
     volumes: tuple[PersistentVolume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
     events: tuple[Event, ...] = ()  # warnings about pods and claims
+    on_demand: tuple[ConfigMap, ...] = ()  # devices that drivers publish once a class names them
     classic_claims: tuple[ClassicClaim, ...] = ()
     classic_templates: tuple[ClassicTemplate, ...] = ()
     classic_slices: tuple[ClassicSlice, ...] = ()
@@ -115,7 +126,10 @@ class Snapshot:
     gates: frozenset[str] | None = None  # those that are on; None: not known, the release's defaults
 
     def with_objects(self, objects: Iterable[Object]) -> Snapshot:
-        """The same cluster once these objects are applied: they replace what has their name."""
+        """The same cluster once these objects are applied: they replace what has their name.
+
+        Drivers that wait for a class among them have published their devices.
+        """
         added: dict[str, dict[ObjectKey, Object]] = {}
         for obj in objects:
             fields = _CLASSIC_FIELDS if obj.get("apiVersion") in _CLASSIC_VERSIONS else FIELDS
@@ -126,7 +140,18 @@ class Snapshot:
             name: (*(one for one in getattr(self, name) if object_key(one) not in new), *new.values())
             for name, new in added.items()
         }
-        return replace(self, **changes)
+        found = replace(self, **changes)
+        if not (classes := changes.get("classes")) or not found.on_demand:
+            return found
+        return replace(found, slices=(*found.slices, *found._published_for(classes)))
+
+    def _published_for(self, classes: Iterable[DeviceClass]) -> Iterator[ResourceSlice]:
+        """The slices of drivers that publish their devices once there are such classes."""
+        published = {one["spec"]["driver"] for one in self.slices}
+        for config in self.on_demand:
+            driver = on_demand.announced_driver(config)
+            if driver and driver not in published and any(on_demand.names_driver(c, driver) for c in classes):
+                yield from on_demand.announced_slices(config, (object_key(node).name for node in self.nodes))
 
     def dump(self) -> bytes:
         header: SnapshotHeader = {"apiVersion": API_VERSION, "kind": KIND, "release": self.release}

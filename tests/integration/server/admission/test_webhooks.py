@@ -198,6 +198,7 @@ async def test_a_slow_webhook_is_given_up(tmp_path: Path) -> None:
     [
         ((500, b"oops"), 'an error on the server ("oops") has prevented the request from succeeding'),
         ((404, b""), "the server could not find the requested resource"),
+        ((302, b"elsewhere"), "the server responded with the status code 302"),
         (b"", "0-length response with status code: 200"),
         (b"nonsense", "couldn't get version/kind; json parse error"),
         (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}', "webhook response was absent"),

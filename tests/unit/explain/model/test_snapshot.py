@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from dray.api import on_demand
+from dray.explain import Snapshot
+from tests.support.explain import DRIVER, Doc, device, device_class, node, slice_
+
+
+def announcement() -> Doc:
+    return {"kind": "ConfigMap", **on_demand.announcement(DRIVER, [device("a")])}
+
+
+def pools(snapshot: Snapshot) -> list[str]:
+    return [one["spec"]["pool"]["name"] for one in snapshot.slices]
+
+
+def test_announced_devices_are_there_once_a_class_names_their_driver() -> None:
+    there = Snapshot().with_objects([node("n"), node("m"), announcement()])
+    assert pools(there) == []
+    assert pools(there.with_objects([device_class(source='device.driver == "other"')])) == []
+    assert pools(there.with_objects([device_class()])) == ["n", "m"]
+
+
+def test_announced_devices_do_not_replace_published_ones() -> None:
+    there = Snapshot().with_objects([node("n"), node("m"), announcement(), slice_("n", device("a"))])
+    assert pools(there.with_objects([device_class()])) == ["n"]
+
+
+def test_other_configmaps_announce_nothing() -> None:
+    other = announcement()
+    del other["metadata"]["labels"]
+    assert pools(Snapshot().with_objects([node("n"), other, device_class()])) == []
