@@ -111,3 +111,10 @@ async def test_a_classic_driver_is_checked_as_far_as_it_can_be(api: Any, tmp_pat
         report = await run(api.client, options=Options(registry=tmp_path / "plugins_registry"))
     assert report.ok
     assert report.checks[-1].outcome is Outcome.SKIPPED and "classic" in report.checks[-1].detail
+
+
+async def test_too_few_devices_are_a_failure_that_says_what_to_give(api: Any, tmp_path: Path) -> None:
+    report = await verdict(api, tmp_path, Good(), node="elsewhere")
+    assert failures(report) == ["two free devices to prepare claims with"] and not report.ok
+    assert "0 were found on node elsewhere" in report.checks[-1].detail
+    assert "--node" in report.checks[-1].detail

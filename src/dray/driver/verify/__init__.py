@@ -33,8 +33,14 @@ async def run(client: Client | None, *, options: Options) -> Report:
         return report
     api = await ResourceApi.connect(client)
     devices = await check_slices(report, api, options, optional=classic)
-    if len(devices) < 2:
-        report.skip("preparing claims", f"{len(devices)} free devices were found, two are needed")
+    if classic and not devices:
+        report.skip("preparing claims", "the driver publishes no devices; classic claims need none")
+        return report
+    if not report.expect(
+        "two free devices to prepare claims with",
+        len(devices) >= 2,
+        f"{len(devices)} were found on node {options.node or 'any'}; name a node where there are two with --node",
+    ):
         return report
     async with Claims(api, report.driver, options) as claims:
         for service in services:
