@@ -36,8 +36,8 @@ async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
         version=cluster.server.api.version,
         nominates_before_every_bind=cluster.quirks.scheduler_nominates_before_every_bind,
     )
-    cluster.server.api.metrics.registry.include(options.metrics.text)
-    await component.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
+    with cluster.server.api.metrics.registry.include(options.metrics.text):
+        await component.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
 
 
 async def controllers(cluster: RunningCluster, ready: Ready) -> None:
@@ -61,9 +61,9 @@ async def controllers(cluster: RunningCluster, ready: Ready) -> None:
         gates=cluster.server.api.gates,
         settings=_controller_settings(cluster),
     )
-    cluster.server.api.metrics.registry.include(options.metrics.registry.text)
     client = Client(cluster.transport(CONTROLLERS))
-    await manager.run(client, options=options, client_for=client_for, ready=ready)
+    with cluster.server.api.metrics.registry.include(options.metrics.registry.text):
+        await manager.run(client, options=options, client_for=client_for, ready=ready)
 
 
 def _controller_settings(cluster: RunningCluster) -> dict[str, dict[str, object]]:

@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
-from dray.app.options import OptionError, ServerOptions
+from dray.app.options import ServerOptions
 
 if TYPE_CHECKING:
     from dray.app.server import RunningServer
@@ -73,10 +73,7 @@ def shutdown_event() -> asyncio.Event:
 def run_api_server(options: ServerOptions) -> None:
     """The API server alone."""
     setup_logging()
-    try:
-        run_loop(_serve(options))
-    except OptionError as e:
-        raise SystemExit(f"dray: {e}") from None
+    run_loop(_serve(options))
 
 
 async def _serve(options: ServerOptions) -> None:

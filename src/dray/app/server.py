@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.api import release as releases
+from dray.api.schema import loader as schema_loader
 from dray.api.scheme.registry import kinds
 from dray.app import kubeconfig, pki
 from dray.app.options import Address, OptionError, ServerOptions
@@ -82,6 +83,7 @@ class RunningServer:
 async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
     """Start the API server; it is ready when the block begins and has drained when the block has ended."""
     options.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    schema_loader.read_all()
     listener = listen(options.listen)
     host, port = listener.getsockname()[:2]
     known_as = _reachable(options.advertise or host)
@@ -218,7 +220,10 @@ def _account_key(path: Path) -> bytes:
 
 def _tokens(options: ServerOptions, api: APIServer, accounts: ServiceAccountTokens) -> BearerTokens:
     audiences = accounts.audiences
-    users = read_token_file(options.token_file) if options.token_file is not None else {}
+    try:
+        users = read_token_file(options.token_file) if options.token_file is not None else {}
+    except ValueError as e:
+        raise OptionError(f"--token-auth-file: {e}") from e
     if options.admin_token:
         users[options.admin_token] = ADMIN
     static = StaticTokens(users, audiences=audiences)

@@ -1,7 +1,7 @@
 """``dray up``: every component of a cluster in one process, each under its own identity.
 
-A component is an async function of the cluster; it runs until it is cancelled. A component that ends by itself
-ends the whole cluster with an error.
+A component is an async function of the cluster; it runs until it is cancelled. A component that fails is started again;
+one that cannot be started in the first place ends the whole cluster with an error.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dray.app.options import OptionError, ServerOptions
 from dray.app.process import shutdown_event, tune_gc
 from dray.app.quirks import Quirks
 from dray.app.server import RunningServer, run_server
+from dray.backoff import Backoff
 from dray.placement.config import Configuration
 from dray.server.inprocess import InProcessTransport
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from dray.api.types.resource_v1alpha2 import ResourceSlice as StructuredResourceSlice
 
 log = logging.getLogger(__name__)
+
+RESTART_BACKOFF = Backoff(initial=1.0, maximum=30.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,7 +175,7 @@ async def _run_components(
 ) -> None:
     async with asyncio.TaskGroup() as group:
         begun = {c.name: asyncio.Event() for c in listed}
-        tasks = [group.create_task(_supervised(c, cluster, begun[c.name].set), name=c.name) for c in listed]
+        tasks = [group.create_task(_supervised(c, cluster, begun[c.name]), name=c.name) for c in listed]
         ending = group.create_task(end.wait())
         started = group.create_task(_all(begun.values()))
         await asyncio.wait((ending, started), return_when=asyncio.FIRST_COMPLETED)
@@ -191,9 +194,24 @@ async def _all(events: Iterable[asyncio.Event]) -> None:
         await event.wait()
 
 
-async def _supervised(component: Component, cluster: RunningCluster, ready: Ready) -> None:
-    await component.run(cluster, ready)
-    raise RuntimeError(f"{component.name} has ended unexpectedly")
+async def _supervised(component: Component, cluster: RunningCluster, begun: asyncio.Event) -> None:
+    """Run a component, and start it again when it fails. One that fails before it ever began to work ends the cluster."""
+    pauses = RESTART_BACKOFF.pauses()
+    while True:
+        started = time.monotonic()
+        try:
+            await component.run(cluster, begun.set)
+            raise RuntimeError(f"{component.name} has ended unexpectedly")
+        except Exception as problem:
+            if not begun.is_set():
+                raise
+            if time.monotonic() - started > RESTART_BACKOFF.maximum:
+                pauses = RESTART_BACKOFF.pauses()
+            pause = next(pauses)
+            log.error(
+                "%s failed and is started again in %g s: %s", component.name, pause, problem, exc_info=True
+            )
+            await asyncio.sleep(pause)
 
 
 def cluster_state(cluster: RunningCluster) -> datadir.ClusterState:

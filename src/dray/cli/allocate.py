@@ -79,7 +79,7 @@ def allocate(
         raise click.UsageError("give manifests with -f, or cases with --problems")
     disable_gc()
     from dray.allocation import POLICIES
-    from dray.explain import Cluster, Snapshot, SnapshotError
+    from dray.explain import Cluster, Snapshot
     from dray.explain.model import manifests
     from dray.explain.model.workloads import expand_workload
     from dray.explain.nodes.whatif import WhatIf
@@ -89,10 +89,7 @@ def allocate(
     snapshot = (
         Snapshot() if offline else load_snapshot(kubeconfig, context, snapshot_file, namespace=namespace)
     )
-    try:
-        documents = [d for m in manifests.read_files(files) for d in expand_workload(m.document, namespace)]
-    except SnapshotError as problem:
-        raise click.ClickException(str(problem)) from None
+    documents = [d for m in manifests.read_files(files) for d in expand_workload(m.document, namespace)]
     known = snapshot.with_objects(d for d in documents if d.get("kind") != "Pod")
     cluster = Cluster(known, filters_nodes=True)
     whatif = WhatIf(cluster, policy=POLICIES[policy])

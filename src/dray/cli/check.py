@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dray.cli.exit import EXIT_NEGATIVE, disable_gc, exit_process
+from dray.cli.files import InputPath
 from dray.cli.options import files_option
 from dray.cli.printers import emit, paint
 
@@ -20,12 +21,12 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
 @click.command()
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True, allow_dash=True))
+@click.argument("paths", nargs=-1, type=InputPath(allow_dash=True))
 @files_option("A file or a folder of manifests; may be given several times.")
 @click.option(
     "--snapshot",
     "snapshot_file",
-    type=click.Path(path_type=Path, exists=True),
+    type=InputPath(dir_okay=False),
     help="Known devices, classes and claims (dray snapshot), for the rules that need them.",
 )
 @click.option("--emulate", default="", metavar="RELEASE", help="Check as this Kubernetes release does.")
@@ -62,15 +63,12 @@ def check(
     targets = (*paths, *files)
     if not targets:
         raise click.UsageError("name files or folders of manifests")
-    from dray.explain import Snapshot, SnapshotError
+    from dray.explain import Snapshot
     from dray.explain.model import manifests, snapshot
 
     broken: list[manifests.Unreadable] = []
-    try:
-        found = manifests.read_files(targets, unreadable=broken.append)
-        known = snapshot.load(snapshot_file) if snapshot_file is not None else Snapshot()
-    except SnapshotError as problem:
-        raise click.ClickException(str(problem)) from None
+    found = manifests.read_files(targets, unreadable=broken.append)
+    known = snapshot.load(snapshot_file) if snapshot_file is not None else Snapshot()
     findings = _findings(found, known, emulate, broken, complete=snapshot_file is not None)
     _show(findings, len(found), output)
     bad = {"error", "warning"} if strict else {"error"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -41,6 +42,12 @@ class _Lazy(click.Group):
         module, _, name = target.partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from dray.cli.failures import failures_as_lines
+
+        with failures_as_lines():
+            return super().invoke(ctx)
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})

@@ -28,11 +28,8 @@ emulate_option = click.option(
 def effective_version(emulate: str, feature_gates: str) -> tuple[EffectiveVersion, Gates]:
     from dray.api import release as releases
 
-    try:
-        version = releases.EffectiveVersion.parse(emulate)
-        return version, version.gates(releases.parse_gates(feature_gates))
-    except releases.SettingError as problem:
-        raise click.ClickException(str(problem)) from None
+    version = releases.EffectiveVersion.parse(emulate)
+    return version, version.gates(releases.parse_gates(feature_gates))
 
 
 def run_component(
@@ -46,17 +43,13 @@ def run_component(
     import asyncio
     import contextlib
 
-    from dray.app.options import OptionError, parse_listen
+    from dray.app.options import parse_listen
     from dray.app.page import page
     from dray.app.process import run_loop, setup_logging, shutdown_event
     from dray.cli.config_flags import connect
-    from dray.client.leaderelection import LeadershipLost
 
     setup_logging()
-    try:
-        listen = parse_listen(metrics_listen) if metrics_listen else None
-    except OptionError as problem:
-        raise click.ClickException(str(problem)) from None
+    listen = parse_listen(metrics_listen) if metrics_listen else None
 
     async def main() -> None:
         end = shutdown_event()
@@ -68,11 +61,7 @@ def run_component(
             waiting = asyncio.ensure_future(end.wait())
             await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
             task.cancel()
-            try:
+            with contextlib.suppress(asyncio.CancelledError):
                 await task
-            except asyncio.CancelledError:
-                pass
-            except LeadershipLost as problem:
-                raise click.ClickException(str(problem)) from None
 
     run_loop(main())

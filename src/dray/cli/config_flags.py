@@ -57,10 +57,6 @@ def resolve_namespace(given: str, kubeconfig: Path | None, context: str, *, offl
 @asynccontextmanager
 async def connect(kubeconfig: Path | None = None, *, context: str = "") -> AsyncIterator[Client]:
     from dray.client import factory
-    from dray.client.config import ConfigError
 
-    try:
-        async with factory.connect(kubeconfig_path(kubeconfig), context=context) as client:
-            yield client
-    except ConfigError as problem:
-        raise click.ClickException(str(problem)) from None
+    async with factory.connect(kubeconfig_path(kubeconfig), context=context) as client:
+        yield client

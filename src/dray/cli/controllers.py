@@ -9,11 +9,12 @@ import click
 
 from dray.cli.component import effective_version, emulate_option, gates_option, metrics_option, run_component
 from dray.cli.config_flags import kubeconfig_option
+from dray.cli.files import InputPath, read_text
 
 if TYPE_CHECKING:
     from dray.client.client import Client
 
-_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_FILE = InputPath(dir_okay=False)
 
 
 @click.command()
@@ -57,10 +58,7 @@ def controllers(
 
     version, gates = effective_version(emulate, feature_gates)
     wanted = tuple(n.strip() for n in names.split(",") if n.strip())
-    try:
-        manager.enabled_controllers(wanted, gates)
-    except manager.UnknownController as problem:
-        raise click.ClickException(str(problem)) from None
+    manager.enabled_controllers(wanted, gates)  # unknown names are refused before anything starts
     options = manager.Options(
         controllers=wanted,
         version=version,
@@ -79,8 +77,8 @@ def _signing_settings(ca: Path | None, key: Path | None, root: Path | None) -> d
     """Settings of the controllers for certificates. Controllers without settings do not run."""
     found: dict[str, dict[str, str]] = {}
     if trusted := root or ca:
-        found["root-ca-certificate-publisher-controller"] = {"ca": trusted.read_text()}
+        found["root-ca-certificate-publisher-controller"] = {"ca": read_text(trusted)}
     if ca and key:
-        signing = {"certificate": ca.read_text(), "key": key.read_text()}
+        signing = {"certificate": read_text(ca), "key": read_text(key)}
         found["certificatesigningrequest-signing-controller"] = signing
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import click
 
 from dray.cli.config_flags import context_option, kubeconfig_option
 from dray.cli.exit import EXIT_NEGATIVE
+from dray.cli.files import InputPath, read_text, read_yaml
 from dray.cli.options import files_option
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rules",
     "rules_file",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=InputPath(dir_okay=False),
     help="What a driver's parameter objects become.",
 )
 @click.option(
@@ -67,15 +69,12 @@ def convert(
         selectors:
         - device.attributes["cats.example.com"].color == {spec.color}
     """
-    from dray.convert import InvalidManifest, convert_text
+    from dray.convert import convert_text
 
     if bool(files) == cluster:
         raise click.UsageError("Give either --filename or --cluster.")
     names, texts = _from_cluster(kubeconfig, context) if cluster else _read(files)
-    try:
-        result = convert_text(texts, target=target, rules=_rules(rules_file))
-    except InvalidManifest as problem:
-        raise click.ClickException(str(problem)) from None
+    result = convert_text(texts, files=list(map(str, names)), target=target, rules=_rules(rules_file))
     for note in result.notes:
         click.echo(f"{'lost' if note.lost else 'note'}: {note}", err=True)
     if folder is None:
@@ -98,9 +97,7 @@ def _read(files: tuple[Path, ...]) -> tuple[list[Path], list[str]]:
         else:
             found = [given]
             names.append(Path("stdin.yaml" if str(given) == "-" else given.name))
-        for path in found:
-            with click.open_file(str(path)) as stream:
-                texts.append(stream.read())
+        texts += [sys.stdin.read() if str(path) == "-" else read_text(path) for path in found]
     return names, texts
 
 
@@ -116,12 +113,11 @@ def _joined(texts: tuple[str, ...]) -> str:
 def _rules(path: Path | None) -> list[ParameterRule]:
     if path is None:
         return []
-    from dray.api import yamldocs
     from dray.convert import RuleError, read_rules
 
     try:
-        return read_rules(yamldocs.load(path.read_text()))
-    except (RuleError, yamldocs.InvalidYAML) as problem:
+        return read_rules(read_yaml(path))
+    except RuleError as problem:
         raise click.ClickException(f"{path}: {problem}") from None
 
 
@@ -130,7 +126,6 @@ def _from_cluster(kubeconfig: Path | None, context: str) -> tuple[list[Path], li
 
     import yaml
 
-    from dray.api.errors import StatusError
     from dray.cli.config_flags import connect
     from dray.convert.collector import collect_manifests
 
@@ -138,10 +133,5 @@ def _from_cluster(kubeconfig: Path | None, context: str) -> tuple[list[Path], li
         async with connect(kubeconfig, context=context) as client:
             return await collect_manifests(client)
 
-    try:
-        documents = asyncio.run(read())
-    except StatusError as problem:
-        raise click.ClickException(problem.message) from None
-    except OSError as problem:
-        raise click.ClickException(f"cannot reach the API server: {problem}") from None
+    documents = asyncio.run(read())
     return [Path("cluster.yaml")], [yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)]

@@ -15,26 +15,17 @@ from dray.cli.config_flags import kubeconfig_option
 @click.option("--namespace", "-n", default="default", show_default=True)
 def demo(kubeconfig: Path | None, namespace: str) -> None:
     """Give a pod a GPU and take it back, scene by scene, with the kubectl command that shows the same."""
-    try:
-        asyncio.run(_play(kubeconfig, namespace))
-    except OSError as problem:
-        raise click.ClickException(
-            f"{problem}\nIs a cluster running? Start one with: dray up --detach"
-        ) from None
+    asyncio.run(_play(kubeconfig, namespace))
 
 
 async def _play(kubeconfig: Path | None, namespace: str) -> None:
-    from dray.api.errors import StatusError
     from dray.cli.config_flags import connect
-    from dray.drivers.demo import DemoError, Options, play
+    from dray.drivers.demo import Options, play
 
-    try:
-        async with connect(kubeconfig) as client:
-            async for scene in play(client, options=Options(namespace=namespace)):
-                click.secho(scene.title, bold=True)
-                click.secho(f"  $ {scene.command}", fg="cyan")
-                for line in scene.lines:
-                    click.echo(f"  {line}")
-                click.echo()
-    except (DemoError, StatusError) as problem:
-        raise click.ClickException(f"{problem}") from None
+    async with connect(kubeconfig) as client:
+        async for scene in play(client, options=Options(namespace=namespace)):
+            click.secho(scene.title, bold=True)
+            click.secho(f"  $ {scene.command}", fg="cyan")
+            for line in scene.lines:
+                click.echo(f"  {line}")
+            click.echo()

@@ -10,7 +10,7 @@ import click
 from dray.cli.exit import disable_gc, exit_process
 from dray.cli.options import output_option, source_options
 from dray.cli.printers import columns, emit, paint
-from dray.cli.source import api_failure, load_snapshot
+from dray.cli.source import load_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -245,5 +245,3 @@ def _watch(kubeconfig: Path | None, context: str, output: str, chosen: Selection
         asyncio.run(follow())
     except KeyboardInterrupt:
         raise SystemExit(0) from None
-    except ExceptionGroup as several:
-        raise api_failure(several.exceptions[0]) from None

@@ -12,6 +12,7 @@ import click
 from dray.app import datadir
 from dray.cli.component import run_component
 from dray.cli.config_flags import kubeconfig_option
+from dray.cli.files import InputPath
 
 if TYPE_CHECKING:
     from dray.client.client import Client
@@ -72,7 +73,7 @@ def gpu(
 
 
 @driver.command("run", context_settings={"ignore_unknown_options": True})
-@click.argument("program", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("program", metavar="FILE", type=InputPath(dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--node", "name", required=True, help="A node of the cluster.")
 @click.option("--data", type=click.Path(path_type=Path), help="Data directory of the cluster.")
@@ -89,6 +90,7 @@ def run_file(program: Path, arguments: tuple[str, ...], name: str, data: Path | 
     import os
     import runpy
     import sys
+    import traceback
 
     from dray.cli.node import running_cluster
     from dray.node.hostpaths import HostPaths
@@ -107,7 +109,11 @@ def run_file(program: Path, arguments: tuple[str, ...], name: str, data: Path | 
     }
     sys.argv = [str(program), *arguments]
     sys.path.insert(0, str(program.absolute().parent))
-    runpy.run_path(str(program), run_name="__main__")
+    try:
+        runpy.run_path(str(program), run_name="__main__")
+    except Exception:  # the author of the program wants to see where it failed
+        traceback.print_exc()
+        raise SystemExit(1) from None
 
 
 @driver.command()

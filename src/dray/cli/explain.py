@@ -121,7 +121,7 @@ def _snapshot_and_manifests(
     namespace: str,
 ) -> tuple[Snapshot, list[Manifest]]:
     """The cluster, with the manifests applied to it."""
-    from dray.explain import Snapshot, SnapshotError
+    from dray.explain import Snapshot
 
     snapshot = (
         Snapshot() if offline else load_snapshot(kubeconfig, context, snapshot_file, namespace=namespace)
@@ -131,10 +131,7 @@ def _snapshot_and_manifests(
     from dray.explain.model import manifests
     from dray.explain.model.workloads import expand_workload
 
-    try:
-        found = manifests.read_files(files)
-    except SnapshotError as problem:
-        raise click.ClickException(str(problem)) from None
+    found = manifests.read_files(files)
     documents = [expand_workload(one.document, namespace) for one in found]
     return snapshot.with_objects(d for several in documents for d in several), found
 

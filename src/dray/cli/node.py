@@ -10,6 +10,7 @@ import click
 
 from dray.cli.component import effective_version, gates_option, run_component
 from dray.cli.config_flags import kubeconfig_option
+from dray.cli.files import InputPath
 
 if TYPE_CHECKING:
     from dray.app.datadir import ClusterState
@@ -114,13 +115,9 @@ def node(
 
 def _config(kubeconfig: Path | None) -> Config:
     from dray.cli.config_flags import kubeconfig_path
-    from dray.client.config import ConfigError
     from dray.client.kubeconfig import load
 
-    try:
-        return load(kubeconfig_path(kubeconfig))
-    except ConfigError as problem:
-        raise click.ClickException(str(problem)) from None
+    return load(kubeconfig_path(kubeconfig))
 
 
 def _with_endpoint(options: Options, *, folder: Path, authority: bytes | None, port: int | None) -> Options:
@@ -174,7 +171,7 @@ def list_nodes(data: Path | None) -> None:
 )
 @click.option(
     "--ca-file",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=InputPath(dir_okay=False),
     help="The cluster's certificate authority itself, instead of its hash.",
 )
 @click.option(
@@ -232,12 +229,8 @@ def join(
       dray node join 192.0.2.1:6443 --token abcdef.0123456789abcdef --ca-cert-hash sha256:…
       DRAY_TOKEN=… dray node join 192.0.2.1:6443 --ca-file ca.crt --runtime cri:/run/containerd/containerd.sock
     """
-    from dray.api.errors import StatusError
     from dray.app import join as joining_node
     from dray.app.datadir import ensure_private
-    from dray.app.options import OptionError
-    from dray.client.config import ConfigError
-    from dray.node.bootstrap.cluster_info import JoinError
 
     member = joining_node.JoinConfiguration(
         name=name or platform.node().lower(),
@@ -248,18 +241,12 @@ def join(
         address=address,
         gates=effective_version("", feature_gates)[1],
     )
-    try:
-        ensure_private(member.data)
-        if not member.keeper.usable():
-            _join(member, _introduction(member.server, token, pins, ca_file, trusting=trusting), timeout)
-        options = _with_endpoint(
-            member.options(),
-            folder=member.data / "pki",
-            authority=_config(member.kubeconfig).ca,
-            port=port,
-        )
-    except (JoinError, StatusError, ConfigError, OptionError, OSError) as problem:
-        raise click.ClickException(str(problem)) from None
+    ensure_private(member.data)
+    if not member.keeper.usable():
+        _join(member, _introduction(member.server, token, pins, ca_file, trusting=trusting), timeout)
+    options = _with_endpoint(
+        member.options(), folder=member.data / "pki", authority=_config(member.kubeconfig).ca, port=port
+    )
 
     async def serve(client: Client) -> None:
         await joining_node.serve(client, member, options)

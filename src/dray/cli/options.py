@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
 from dray.cli.config_flags import context_option, kubeconfig_option
+from dray.cli.files import InputPath
 
 Command = Callable[..., Any]
 
@@ -23,14 +23,14 @@ def source_options(command: Command) -> Command:
 _snapshot_option = click.option(
     "--snapshot",
     "snapshot_file",
-    type=click.Path(path_type=Path, exists=True, allow_dash=True),
+    type=InputPath(dir_okay=False, allow_dash=True),
     help="Look at this file instead of a cluster: of dray snapshot, or of kubectl get -o yaml.",
 )
 
 
 def files_option(help: str) -> Callable[[Command], Command]:
     """``-f``, as often as wanted; ``-`` is the standard input."""
-    path = click.Path(path_type=Path, exists=True, allow_dash=True)
+    path = InputPath(allow_dash=True)
     return click.option("-f", "--filename", "--file", "files", multiple=True, type=path, help=help)
 
 

@@ -9,15 +9,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
+import click
 import msgspec
 
 
 def read(path: Path) -> Iterator[Any]:
     """The cases of a file, which may be compressed; ``-`` is standard input."""
     with _open(path) as lines:
-        for line in lines:
+        for number, line in enumerate(lines, start=1):
             if line.strip():
-                yield msgspec.json.decode(line)
+                try:
+                    yield msgspec.json.decode(line)
+                except msgspec.DecodeError as problem:
+                    raise click.ClickException(f"{path}:{number}: not JSON: {problem}") from None
 
 
 def answer_all(path: Path, answer: Callable[[Any], Mapping[str, Any]]) -> None:

@@ -9,6 +9,7 @@ import click
 
 from dray.cli.component import effective_version, emulate_option, gates_option, metrics_option, run_component
 from dray.cli.config_flags import kubeconfig_option
+from dray.cli.files import InputPath, read_yaml
 
 if TYPE_CHECKING:
     from dray.client.client import Client
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @kubeconfig_option
-@click.option(
-    "--config", type=click.Path(path_type=Path, exists=True), help="a KubeSchedulerConfiguration (v1)"
-)
+@click.option("--config", type=InputPath(dir_okay=False), help="a KubeSchedulerConfiguration (v1)")
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=None,
@@ -66,10 +65,9 @@ def scheduler(
 
 def read_configuration(path: Path) -> Configuration:
     """A KubeSchedulerConfiguration."""
-    from dray.api import yamldocs
     from dray.placement.config import ConfigError, parse
 
     try:
-        return parse(yamldocs.load(path.read_text()))
-    except (ConfigError, yamldocs.InvalidYAML) as problem:
+        return parse(read_yaml(path))
+    except ConfigError as problem:
         raise click.ClickException(f"{path}: {problem}") from None

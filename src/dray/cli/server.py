@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 import click
 
 from dray.app.options import OptionError, ServerOptions, default_data, parse_listen, split_list
+from dray.cli.files import InputPath
 
 Command = Callable[..., None]
 
@@ -55,7 +56,7 @@ _FLAGS = [
     click.option("--disable-admission-plugins", default="", metavar="A,B"),
     click.option(
         "--token-auth-file",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        type=InputPath(dir_okay=False),
         help="CSV of tokens.",
     ),
     click.option(
@@ -66,7 +67,7 @@ _FLAGS = [
     ),
     click.option(
         "--audit-policy-file",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        type=InputPath(dir_okay=False),
         help="What to audit (audit.k8s.io/v1).",
     ),
     click.option("--audit-log-path", default="", metavar="FILE", help="The audit log; - for stdout."),

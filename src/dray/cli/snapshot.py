@@ -42,10 +42,7 @@ def snapshot(
     if str(target) == "-":
         click.echo(found.dump())
         return
-    try:
-        snapshots.save(found, target)
-    except OSError as problem:
-        raise click.ClickException(f"{target}: {problem.strerror}") from None
+    snapshots.save(found, target)
     click.echo(
         f"{target}: {len(found.nodes)} nodes, {len(found.slices)} slices, {len(found.claims)} claims, "
         f"{len(found.pods)} pods",

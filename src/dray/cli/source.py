@@ -23,15 +23,11 @@ def load_snapshot(
     kubeconfig: Path | None, context: str, snapshot_file: Path | None, *, namespace: str = ""
 ) -> Snapshot:
     """The cluster as it is now, or as the file has it. ``namespace``: the one to look at if all are not allowed."""
-    from dray.explain import SnapshotError
     from dray.explain.model import snapshot
 
     if snapshot_file is not None:
-        try:
-            with _notice_large_file(snapshot_file):
-                return snapshot.load(snapshot_file)
-        except SnapshotError as problem:
-            raise click.ClickException(str(problem)) from None
+        with _notice_large_file(snapshot_file):
+            return snapshot.load(snapshot_file)
     import asyncio
 
     found = asyncio.run(_gather(kubeconfig, context, namespace))
@@ -49,12 +45,8 @@ async def _gather(kubeconfig: Path | None, context: str, namespace: str) -> Snap
     from dray.explain.model.collector import collect_snapshot
 
     namespace = namespace or current_namespace(kubeconfig, context)
-
-    try:
-        async with connect(kubeconfig, context=context) as client, _notice_slow_cluster():
-            return await collect_snapshot(client, namespace=namespace)
-    except ExceptionGroup as several:
-        raise api_failure(several.exceptions[0]) from None
+    async with connect(kubeconfig, context=context) as client, _notice_slow_cluster():
+        return await collect_snapshot(client, namespace=namespace)
 
 
 @contextmanager
@@ -88,15 +80,3 @@ async def _notice_slow_cluster() -> AsyncIterator[None]:
     finally:
         if not asking.cancel():
             click.echo(_ERASE, err=True, nl=False)
-
-
-def api_failure(problem: Exception) -> Exception:
-    """What to say about an API server that does not answer, or answers with a refusal."""
-    from dray.api.errors import StatusError
-    from dray.client.transport import Unreachable
-
-    if isinstance(problem, StatusError):
-        return click.ClickException(problem.message)
-    if isinstance(problem, Unreachable | OSError):
-        return click.ClickException(str(problem))
-    return problem

@@ -69,8 +69,9 @@ def list_(kubeconfig: Path | None) -> None:
         )
         return list(found.items)
 
+    found = _run(kubeconfig, run)
     click.echo(f"{'ID':8} {'EXPIRES':22} DESCRIPTION")
-    for secret in _run(kubeconfig, run):
+    for secret in found:
         ends = bootstraptoken.text(secret, "expiration") or "never"
         words = bootstraptoken.text(secret, "description")
         click.echo(f"{bootstraptoken.text(secret, 'token-id'):8} {ends:22} {words}".rstrip())
@@ -96,17 +97,13 @@ def delete(ids: tuple[str, ...], kubeconfig: Path | None) -> None:
 
 
 def _run(kubeconfig: Path | None, work: Callable[[Client], Awaitable[T]]) -> T:
-    from dray.api.errors import StatusError
     from dray.cli.config_flags import connect
 
     async def main() -> T:
         async with connect(kubeconfig) as client:
             return await work(client)
 
-    try:
-        return asyncio.run(main())
-    except StatusError as problem:
-        raise click.ClickException(str(problem)) from None
+    return asyncio.run(main())
 
 
 def _config(client: Client) -> Config:

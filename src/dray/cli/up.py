@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from dray.app import datadir
-from dray.app.options import OptionError, ServerOptions, default_data, split_list
+from dray.app.options import ServerOptions, default_data, split_list
 from dray.cli.server import ServerFlags, server_flags, server_options
 
 if TYPE_CHECKING:
@@ -109,11 +109,7 @@ def up(detach: bool, **flags: Unpack[UpFlags]) -> None:
         _print_next_steps(cluster_state(cluster), flags["data"])
         notify_parent()
 
-    try:
-        run_loop(run_up(options, hooks=Hooks(ready)))
-    except OptionError as e:
-        notify_parent(str(e))
-        raise click.ClickException(str(e)) from None
+    run_loop(run_up(options, hooks=Hooks(ready)))
 
 
 def _scheduler_configuration(flags: UpFlags) -> Configuration:
@@ -143,10 +139,11 @@ def _detached(flags: UpFlags) -> None:
 
     data = (flags["data"] or default_data()).absolute()
     arguments = [a for a in sys.argv[1:] if a != "--detach"]
+    server_options(flags)  # what makes no sense is refused before a process is started
+    datadir.ensure_private(data)
     try:
-        datadir.ensure_private(data)
         detach(arguments, log=data / "dray.log", seconds=_START_SECONDS)
-    except (StartFailed, OptionError) as e:
+    except StartFailed as e:
         raise click.ClickException(str(e)) from None
     found = datadir.read_state(data)
     if found is not None:
@@ -182,11 +179,7 @@ def down(data: Path | None) -> None:
     if not datadir.is_running(folder):
         click.echo(f"No cluster is running on {folder}.")
         return
-    try:
-        stopped = datadir.stop(folder, seconds=_STOP_SECONDS)
-    except OptionError as e:
-        raise click.ClickException(str(e)) from None
-    if not stopped:
+    if not datadir.stop(folder, seconds=_STOP_SECONDS):
         raise click.ClickException(f"the cluster did not end within {_STOP_SECONDS:g} s")
     click.echo("The cluster has stopped.")
 

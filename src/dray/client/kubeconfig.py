@@ -97,7 +97,10 @@ def load(
     if not found:
         if path is None and environment.get("KUBERNETES_SERVICE_HOST"):
             return in_cluster(environment=environment)
-        raise ConfigError(f"there is no kubeconfig at {os.pathsep.join(map(str, paths))}")
+        raise ConfigError(
+            f"there is no kubeconfig at {os.pathsep.join(map(str, paths))}; start a cluster with: dray up; "
+            "or name a kubeconfig with --kubeconfig or KUBECONFIG"
+        )
     return resolve([(file, _parse(file)) for file in found], context=context)
 
 
@@ -123,7 +126,7 @@ def resolve(documents: Sequence[tuple[Path, Kubeconfig]], *, context: str = "") 
     """Merge kubeconfig documents, the first to say something being right, and pick a context out of them."""
     chosen = context or next((d["current-context"] for _, d in documents if d.get("current-context")), "")
     if not chosen:
-        raise ConfigError("the kubeconfig names no current context; choose one")
+        raise ConfigError(f"{_names(documents)}: names no current context; choose one with --context")
     picked: Context = _find(documents, "contexts", "context", chosen)[1]
     cluster: Cluster
     cluster_file, cluster = _find(documents, "clusters", "cluster", picked.get("cluster", ""))
@@ -180,11 +183,17 @@ def resolve(documents: Sequence[tuple[Path, Kubeconfig]], *, context: str = "") 
 def _parse(path: Path) -> Kubeconfig:
     try:
         document = yamldocs.load(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:  # not text, or not YAML
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
         raise ConfigError(f"{path} is no kubeconfig")
     return cast("Kubeconfig", document)
+
+
+def _names(documents: Sequence[tuple[Path, Kubeconfig]]) -> str:
+    return os.pathsep.join(str(path) for path, _ in documents)
 
 
 def _find(
@@ -195,7 +204,7 @@ def _find(
         for entry in entries:
             if entry.get("name") == name:
                 return path, entry.get(field) or {}
-    raise ConfigError(f"the kubeconfig has no {field} named {name!r}")
+    raise ConfigError(f"{_names(documents)}: there is no {field} named {name!r}")
 
 
 def _material(inline: str | None, name: str | None, field: str, path: Path) -> bytes | None:

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from dray.api import yamldocs
@@ -43,15 +44,19 @@ class _Part:
 
 
 def convert_text(
-    texts: Sequence[str], *, target: str = "v1", rules: Sequence[ParameterRule] = ()
+    texts: Sequence[str],
+    *,
+    files: Sequence[str] = (),
+    target: str = "v1",
+    rules: Sequence[ParameterRule] = (),
 ) -> Converted:
-    """Convert files together: documents in one may refer to those in another."""
-    files = [_parts(text) for text in texts]
-    parts = [part for file in files for part in file if part.tree is not None]
+    """Convert texts together: documents in one may refer to those in another. ``files`` are where they come from."""
+    split = [_parts(text, file) for text, file in zip_longest(texts, files, fillvalue="")]
+    parts = [part for file in split for part in file if part.tree is not None]
     result = convert([part.tree for part in parts], target=target, rules=rules)
     outcome = {id(part): (kept is not None, changed) for part, kept, changed in zip(parts, result.documents, result.changed, strict=True)}  # fmt: skip
     written = []
-    for file in files:
+    for file in split:
         pieces: list[str] = []
         for part in file:
             kept, changed = outcome.get(id(part), (True, False))
@@ -63,28 +68,36 @@ def convert_text(
     return Converted(tuple(written), result.notes)
 
 
-def _parts(text: str) -> list[_Part]:
+def _parts(text: str, file: str) -> list[_Part]:
     text = text if not text or text.endswith("\n") else text + "\n"
     cuts = list(_SEPARATOR.finditer(text))
     spans = [("", text[: cuts[0].start()] if cuts else text)]
+    starts = [0, *(text.count("\n", 0, cut.end()) for cut in cuts)]
     ends = [cut.start() for cut in cuts[1:]] + [len(text)] * bool(cuts)
     for cut, end in zip(cuts, ends, strict=True):
         spans.append((cut[0], text[cut.end() : end]))
     if spans[0] == ("", ""):
-        del spans[0]
-    return [_Part(opening, body, _load(body)) for opening, body in spans]
+        del spans[0], starts[0]
+    return [
+        _Part(opening, body, _load(body, file, start))
+        for (opening, body), start in zip(spans, starts, strict=True)
+    ]
 
 
-def _load(text: str) -> Any:
-    from ruamel.yaml.error import YAMLError
+def _load(text: str, file: str, start: int) -> Any:
+    """The tree of a document that begins after ``start`` lines of its file."""
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
         yamldocs.check(text)
         tree = _yaml(text).load(text)
+    except MarkedYAMLError as problem:
+        line = start + 1 + (problem.problem_mark.line if problem.problem_mark is not None else 0)
+        raise InvalidManifest(f"{file}:{line}: not YAML: {problem.problem or problem.context}") from None
     except (YAMLError, ValueError) as problem:
-        raise InvalidManifest(str(problem)) from None
+        raise InvalidManifest(f"{file}:{start + 1}: not YAML: {' '.join(str(problem).split())}") from None
     if tree is not None and not isinstance(tree, MutableMapping):
-        raise InvalidManifest("a document is not an object")
+        raise InvalidManifest(f"{file}:{start + 1}: not an object")
     return tree
 
 

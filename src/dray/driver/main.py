@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.api.errors import StatusError
+from dray.client.config import ConfigError
 from dray.driver.base import Driver
 from dray.driver.plugin import Options, serving
 
@@ -41,7 +43,14 @@ def main(driver: Driver, *, options: Options | None = None, kubeconfig: str = ""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     options = options or options_from({"DRIVER_NAME": driver.name, **os.environ})
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-        asyncio.run(_run(driver, options, kubeconfig))
+        try:
+            asyncio.run(_run(driver, options, kubeconfig))
+        except (ConfigError, StatusError) as problem:
+            raise SystemExit(f"{driver.name}: {problem}") from None
+        except OSError as problem:
+            if not problem.filename:
+                raise
+            raise SystemExit(f"{driver.name}: {problem.filename}: {problem.strerror}") from None
 
 
 async def _run(driver: Driver, options: Options, kubeconfig: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
 
 Labels = tuple[str, ...]
@@ -117,9 +118,14 @@ class Registry:
     ) -> Histogram:
         return self._add(Histogram(name, _help(help, stability), labels, bounds=bounds))
 
-    def include(self, text: Callable[[], str]) -> None:
-        """Write the text of another component of this process after this one's."""
+    @contextmanager
+    def include(self, text: Callable[[], str]) -> Iterator[None]:
+        """Write the text of another component of this process after this one's, until the block ends."""
         self._included.append(text)
+        try:
+            yield
+        finally:
+            self._included.remove(text)
 
     def _add(self, family: _F) -> _F:
         self._families[family.name] = family

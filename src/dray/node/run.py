@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dray.api.release import SettingError
 from dray.client.client import Client
 from dray.node.nodes import Nodes, connect
 from dray.node.options import NodeOptions
@@ -43,13 +44,17 @@ async def run(
     ``ready`` is called when they are registered and know their pods."""
     runtime = make_runtime(options)
     await runtime.start()
+    keep = options.keep_containers
     try:
         shared = await connect(client, runtime, ask=any(node.release is None for node in options.nodes))
         nodes = Nodes(shared, options.nodes, client, client_for=client_for)
         async with _serving(nodes, options.endpoint):
             await nodes.run(ready=(lambda: ready(nodes)) if ready else None)
+    except Exception:
+        keep = True  # whoever starts the nodes again finds the containers running
+        raise
     finally:
-        await runtime.close(keep=options.keep_containers)
+        await runtime.close(keep=keep)
 
 
 @asynccontextmanager
@@ -80,4 +85,4 @@ def make_runtime(options: Options) -> Runtime:
         from dray.runtimes.cri.runtime import CriRuntime
 
         return CriRuntime(Path(argument))
-    raise ValueError(f"unknown runtime {options.runtime!r}: simulated, process or cri:SOCKET")
+    raise SettingError(f"--runtime {options.runtime}: there are simulated, process and cri:SOCKET")

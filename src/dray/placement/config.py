@@ -166,7 +166,9 @@ class Configuration:
     max_backoff: float = 10.0
 
 
-def parse(configuration: Mapping[str, Any]) -> Configuration:
+def parse(configuration: Any) -> Configuration:
+    if not isinstance(configuration, Mapping):
+        raise ConfigError("not a KubeSchedulerConfiguration")
     document = cast(_KubeSchedulerConfiguration, configuration)
     if document.get("apiVersion") != "kubescheduler.config.k8s.io/v1":
         raise ConfigError(f"apiVersion {document.get('apiVersion')!r} is not kubescheduler.config.k8s.io/v1")

@@ -141,6 +141,8 @@ class APIServer:
         if user is None:
             user, caller = self._identify(request, info)
             request.user, request.authenticated = user, True
+            if request.admit is not None:
+                request.admit(caller)
         attributes = authorizer_attributes(user, info, request)
         if request.audit_context is not None:
             request.audit_context.identified(attributes, caller=caller or user)

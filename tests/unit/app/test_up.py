@@ -1,13 +1,18 @@
-"""Which drivers a cluster starts."""
+"""Which drivers a cluster starts, and what becomes of a component that fails."""
 
 from __future__ import annotations
+
+import asyncio
+import errno
 
 import pytest
 
 from dray.api.release import EffectiveVersion
+from dray.app import up
 from dray.app.options import OptionError
 from dray.app.quirks import Quirks
-from dray.app.up import DRIVERS, check_drivers, default_drivers
+from dray.app.up import DRIVERS, Component, check_drivers, default_drivers
+from dray.backoff import Backoff
 
 
 @pytest.mark.parametrize(
@@ -42,3 +47,29 @@ def test_the_names_of_the_drivers_are_those_that_they_have_themselves() -> None:
         "nic": NicDriver.name,
         "cats": CatsDriver.name,
     }
+
+
+async def test_a_component_that_fails_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(up, "RESTART_BACKOFF", Backoff(initial=0.001))
+    starts, running = [], asyncio.Event()
+
+    async def run(cluster: object, ready: up.Ready) -> None:
+        starts.append(cluster)
+        ready()
+        if len(starts) < 3:
+            raise OSError(errno.EMFILE, "too many open files")
+        running.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(up._supervised(Component("c", run), object(), asyncio.Event()))
+    await asyncio.wait_for(running.wait(), 5)
+    assert len(starts) == 3 and not task.done()
+    task.cancel()
+
+
+async def test_a_component_that_cannot_be_started_ends_the_cluster() -> None:
+    async def run(cluster: object, ready: up.Ready) -> None:
+        raise OSError(errno.ENOENT, "no such socket")
+
+    with pytest.raises(OSError, match="no such socket"):
+        await up._supervised(Component("c", run), object(), asyncio.Event())

@@ -51,7 +51,8 @@ def test_the_level_of_stability_is_written_before_the_help():
 
 def test_the_text_of_other_components_comes_last():
     registry, other = Registry(), Registry()
-    registry.include(other.text)
     registry.counter("own_total", "Own.").inc()
     other.counter("other_total", "Other.").inc()
-    assert registry.text().index("own_total 1") < registry.text().index("other_total 1")
+    with registry.include(other.text):
+        assert registry.text().index("own_total 1") < registry.text().index("other_total 1")
+    assert "other_total" not in registry.text()

@@ -55,10 +55,21 @@ def structs(package: str) -> list[str]:
     return [f"{package}.{name}" for name, d in _declarations(package).items() if not d.alias]
 
 
+def read_all() -> None:
+    """Read every ``.types`` file, so that none has to be opened later, when there may be no file descriptor left."""
+    for file in (resources.files("dray.api.schema") / "types").iterdir():
+        if file.name.endswith(".types"):
+            _text(file.name)
+
+
+@cache
+def _text(name: str) -> str:
+    return (resources.files("dray.api.schema") / "types" / name).read_text(encoding="utf-8")
+
+
 @cache
 def _declarations(package: str) -> dict[str, _Declaration]:
     """What a ``.types`` file declares, by name."""
-    file = resources.files("dray.api.schema") / "types" / f"{package.replace('/', '_')}.types"
     found: dict[str, _Declaration] = {}
     head: list[str] = []
     members: list[tuple[str, ...]] = []
@@ -67,7 +78,7 @@ def _declarations(package: str) -> dict[str, _Declaration]:
         if head:
             found[head[0]] = _Declaration(tuple(head[1:]), tuple(members))
 
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in _text(f"{package.replace('/', '_')}.types").splitlines():
         words = line.partition(" #")[0].split()
         if not words:
             continue

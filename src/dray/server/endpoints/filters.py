@@ -1,21 +1,27 @@
 """Filters for remote callers: the maximum of requests in flight, and the timeout of a request.
 
-Long-running requests such as watches are exempt from both. Callers in the same process have neither.
+Long-running requests such as watches are exempt from both. Callers in the same process have neither. Health checks and
+the group ``system:masters`` are exempt from the maximum, and nobody else can have all of it: while half of the places
+are taken, a user who has a quarter of them gets no other one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from typing import Any, Final
 
 from dray.api.errors import BadRequest, Timeout, TooManyRequests
+from dray.api.user import UserInfo
 from dray.server.apiserver import APIServer
+from dray.server.auth.user import MASTERS
 from dray.server.endpoints.requestinfo import request_info
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import Response
 
 _MAX_SECONDS: Final = 60.0
+_HEALTH: Final = ("/livez", "/readyz", "/healthz")
 _READS: Final = frozenset({"get", "list", "watch"})
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"([+-]?)((?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+")
@@ -29,6 +35,7 @@ class RequestFilters:
         self.api = api
         self._limits = {"readOnly": read_only, "mutating": mutating}
         self.in_flight = {"readOnly": 0, "mutating": 0}
+        self.of_users: dict[str, Counter[str]] = {kind: Counter() for kind in self.in_flight}
         api.metrics.registry.gauge(
             "apiserver_current_inflight_requests",
             "Requests that are being answered right now.",
@@ -41,18 +48,20 @@ class RequestFilters:
         info = request.info = request_info(request.method, request.path, request.query)
         if info.long_running:
             return await self.api.handle(request)
-        kind = "readOnly" if info.verb in _READS else "mutating"
-        if self.in_flight[kind] >= self._limits[kind]:
-            self.api.metrics.rejections.inc(kind)
-            raise TooManyRequests(
-                "the server has received too many requests and has asked us to try again later",
-                details={"retryAfterSeconds": 1},
-            )
-        self.in_flight[kind] += 1
+        if not info.resource and info.path.startswith(_HEALTH):
+            return await self._in_time(request)
+        place = _Place(self, "readOnly" if info.verb in _READS else "mutating")
+        request.admit = place.take
         try:
             return await self._in_time(request)
         finally:
-            self.in_flight[kind] -= 1
+            place.leave()
+
+    def has_place(self, kind: str, user: UserInfo) -> bool:
+        taken, limit = self.in_flight[kind], self._limits[kind]
+        if taken < limit // 2 or MASTERS in user.groups:
+            return True
+        return taken < limit and self.of_users[kind][user.name] < max(limit // 4, 1)
 
     async def _in_time(self, request: Request) -> Response:
         task = asyncio.current_task()
@@ -70,6 +79,38 @@ class RequestFilters:
             ) from None
         finally:
             timer.cancel()
+
+
+class _Place:
+    """The place of one request among those in flight. It is taken once the caller is known."""
+
+    __slots__ = ("_filters", "_kind", "_name")
+
+    def __init__(self, filters: RequestFilters, kind: str) -> None:
+        self._filters = filters
+        self._kind = kind
+        self._name: str | None = None
+
+    def take(self, user: UserInfo) -> None:
+        filters, kind = self._filters, self._kind
+        if not filters.has_place(kind, user):
+            filters.api.metrics.rejections.inc(kind)
+            raise TooManyRequests(
+                "the server has received too many requests and has asked us to try again later",
+                details={"retryAfterSeconds": 1},
+            )
+        self._name = user.name
+        filters.in_flight[kind] += 1
+        filters.of_users[kind][user.name] += 1
+
+    def leave(self) -> None:
+        if self._name is None:
+            return
+        self._filters.in_flight[self._kind] -= 1
+        users = self._filters.of_users[self._kind]
+        users[self._name] -= 1
+        if not users[self._name]:
+            del users[self._name]
 
 
 class _Alarm:

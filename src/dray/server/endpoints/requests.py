@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -42,6 +43,7 @@ class Request(messages.Request, eq=False):
     body: bytes | Object = b""
     user: UserInfo | None = None  # set beforehand by in-process callers, else by authentication
     authenticated: bool = False  # by its credentials; not so a caller in this process
+    admit: Callable[[UserInfo], None] | None = None  # refuses callers who have too many requests in flight
     yaml_problems: list[str] | None = None  # of a body that was YAML and is JSON now
     warnings: dict[str, None] = msgspec.field(default_factory=dict)  # in order, each text once
     info: RequestInfo | None = None  # what the pipeline found the request to be about

@@ -5,7 +5,10 @@ import asyncio
 import pytest
 
 from dray.api.errors import BadRequest, Timeout, TooManyRequests
+from dray.api.user import UserInfo
+from dray.server.apiserver import text_not_found
 from dray.server.endpoints.filters import RequestFilters, parse_duration
+from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import Response
 from dray.wire.messages import Query
@@ -14,22 +17,58 @@ from tests.support.apiserver import ROOT, make_server
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
+class Known:
+    """Takes everybody for the same user."""
+
+    def __init__(self, user: UserInfo) -> None:
+        self.user = user
+
+    def authenticate(self, request: Request) -> UserInfo:
+        return self.user
+
+
 def get(query: str = "") -> Request:
     return Request("GET", MAPS, Query(query), user=ROOT)
 
 
 async def test_beyond_the_bound_clients_are_asked_to_come_back():
     server = await make_server()
+    server.api.authenticator = Known(UserInfo("a"))  # type: ignore[assignment]
     limited = RequestFilters(server.api, read_only=1)
     limited.in_flight["readOnly"] = 1
     with pytest.raises(TooManyRequests) as refused:
-        await limited.handle(get())
+        await limited.handle(Request("GET", MAPS))
     assert refused.value.details == {"retryAfterSeconds": 1}
-    assert (await limited.handle(get("watch=1"))).code == 200
-    assert (
-        await limited.handle(Request("POST", MAPS, body={"metadata": {"name": "a"}}, user=ROOT))
-    ).code == 201
+    assert (await limited.handle(Request("GET", MAPS, Query("watch=1")))).code == 200
+    assert (await limited.handle(Request("GET", "/livez"))).code == 200
+    assert (await limited.handle(Request("POST", MAPS, body={"metadata": {"name": "a"}}))).code == 201
     assert limited.in_flight == {"readOnly": 1, "mutating": 0}
+
+
+async def test_one_user_cannot_take_every_place():
+    server = await make_server()
+    known = Known(UserInfo("hog"))
+    server.api.authenticator = known  # type: ignore[assignment]
+    limited = RequestFilters(server.api, read_only=40)
+    go_on = asyncio.Event()
+
+    async def wait(request: Request, info: RequestInfo) -> Response:
+        await go_on.wait()
+        return text_not_found()
+
+    server.api.path_handlers["/slow"] = wait
+    waiting = [asyncio.create_task(limited.handle(Request("GET", "/slow"))) for _ in range(60)]
+    await asyncio.sleep(0.05)
+    refused = [task for task in waiting if task.done()]
+    assert limited.in_flight["readOnly"] == 20
+    assert {type(task.exception()) for task in refused} == {TooManyRequests}
+    for user in (UserInfo("other"), ROOT):
+        known.user = user
+        assert (await limited.handle(Request("GET", MAPS))).code == 200
+    go_on.set()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert limited.in_flight["readOnly"] == 0
+    assert not limited.of_users["readOnly"]
 
 
 async def test_a_request_that_takes_too_long_is_given_up():
