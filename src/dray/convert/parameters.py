@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 if TYPE_CHECKING:
     from dray.api.types import Object
@@ -73,6 +73,10 @@ def read_rules(document: Any) -> list[ParameterRule]:
     return rules
 
 
+#: The namespace that kubectl puts an object into whose manifest names none.
+_DEFAULT: Final = "default"
+
+
 class Reference(NamedTuple):
     """A parametersRef, resolved to what it names."""
 
@@ -90,7 +94,7 @@ class Reference(NamedTuple):
         return cls(
             anywhere.get("apiGroup") or "",
             anywhere.get("kind") or "",
-            anywhere.get("namespace") or namespace,
+            anywhere.get("namespace") or namespace or _DEFAULT,
             anywhere.get("name") or "",
         )
 
@@ -110,7 +114,7 @@ class Parameters:
             obj: Object = document
             metadata = obj.get("metadata") or {}
             group = (obj.get("apiVersion") or "").rpartition("/")[0]
-            kind, namespace = obj.get("kind") or "", metadata.get("namespace") or ""
+            kind, namespace = obj.get("kind") or "", metadata.get("namespace") or _DEFAULT
             name = metadata.get("name") or ""
             self._objects[Reference(group, kind, namespace, name)] = document
             parameters: ResourceClassParameters | ResourceClaimParameters = document
