@@ -42,7 +42,7 @@ def cel(
 
     \b
     Examples:
-      dray cel 'device.attributes["gpu.example.com"].model == "LATEST-GPU-MODEL"'
+      dray cel 'device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model == "LATEST-GPU-MODEL"'
       dray cel                                        # a prompt
       dray cel 'device.driver == "x"' --snapshot cluster.json.gz -o json
       dray cel --problems cases.jsonl.gz
@@ -117,8 +117,11 @@ def _prompt(cluster: Cluster) -> None:
     while True:
         try:
             text = input("cel> ").strip()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
+        except KeyboardInterrupt:  # as in a shell: this line is given up, the prompt stays
+            click.echo(err=True)
+            continue
         if text in ("", "exit", "quit"):
             return
         try:

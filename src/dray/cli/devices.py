@@ -121,6 +121,9 @@ def _views(cluster: Cluster, chosen: Selection) -> list[DeviceView]:
     if pools := chosen["pool"]:
         tests.append(lambda device: device.id.pool in pools)
     if chosen["node"]:
+        unknown = [name for name in chosen["node"] if name not in cluster.nodes]
+        if unknown and cluster.nodes:  # a user who may not read nodes sees none
+            raise click.ClickException(f"there is no node {unknown[0]}")
         nodes = [(name, _labels(cluster.nodes.get(name))) for name in chosen["node"]]
         tests.append(lambda device: any(device.available_on.matches(name, labels) for name, labels in nodes))
     if chosen["device_class"]:

@@ -48,7 +48,10 @@ _FLAGS = [
         "--kubeconfig", type=click.Path(path_type=Path), help="Where to write the administrator's kubeconfig."
     ),
     click.option(
-        "--emulate", default="", metavar="RELEASE", help="Be as this Kubernetes release: 1.26 … 1.36."
+        "--emulate",
+        default="",
+        metavar="RELEASE",
+        help="Be as this Kubernetes release: 1.26, 1.27, 1.30, 1.32, 1.34, 1.36.",
     ),
     click.option("--feature-gates", default="", metavar="A=true,…", help="Switch features."),
     click.option("--runtime-config", default="", metavar="GROUP/VERSION=true,…", help="Switch API versions."),

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from dray.api.release.effective import EMULATED
 from dray.cli import kubectl_complete
 from dray.cli.commands import dray
 from dray.explain.model import snapshot
@@ -97,6 +98,30 @@ def test_cel_answers_once_or_at_a_prompt(world: Path) -> None:
     prompt = run("cel", "--snapshot", world, stdin="device.\ntrue\n\n").output
     assert "Syntax error" in prompt
     assert "2 of 2 devices match" in prompt
+
+
+def test_ctrl_c_at_the_prompt_gives_up_the_line_only(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = iter([KeyboardInterrupt, "true", ""])
+
+    def read(prompt: str) -> str:
+        line = next(lines)
+        if not isinstance(line, str):
+            raise line
+        return line
+
+    monkeypatch.setattr("builtins.input", read)
+    assert "2 of 2 devices match" in run("cel", "--snapshot", world).output
+
+
+def test_devices_of_a_node_that_is_not_there_are_a_failure(world: Path) -> None:
+    done = run("devices", "--snapshot", world, "--node", "nosuch")
+    assert (done.exit_code, done.stderr) == (1, "Error: there is no node nosuch\n")
+
+
+@pytest.mark.parametrize("command", ["up", "server"])
+def test_the_help_lists_the_releases_that_can_be_emulated(command: str) -> None:
+    words = " ".join(run(command, "--help").output.split())
+    assert ", ".join(map(str, EMULATED)) in words
 
 
 def test_check_fails_on_errors_and_with_strict_on_warnings(tmp_path: Path) -> None:
