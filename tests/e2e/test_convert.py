@@ -68,7 +68,7 @@ def test_every_old_manifest_applies_and_runs_as_v1(kubectl: Kubectl, folder: str
     )
     namespace = folder.replace(".", "-")
     kubectl("create", "namespace", namespace)
-    for file in sorted(made.iterdir(), key=lambda f: ("crd" not in f.name, f.name)):
+    for file in sorted(made.glob("*.yaml"), key=lambda f: ("crd" not in f.name, f.name)):
         text = file.read_text().replace("name-of-the-intended-node", "node-1")
         documents = [d for d in yaml.safe_load_all(text) if d]
         assert not any("v1beta1" in d["apiVersion"] or "v1alpha" in d["apiVersion"] for d in documents)

@@ -7,7 +7,6 @@ own transport with its own identity. Documents it hands out are the server's own
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
@@ -28,8 +27,6 @@ from dray.wire.messages import NO_QUERY, Headers, Query
 
 Body = Mapping[str, Any] | Sequence[Mapping[str, Any]] | bytes | None
 _PATCHES: Final = (list, tuple)  # JSON patches
-#: how long a component may ask one thing after the other before other tasks get the event loop
-_TURN_SECONDS: Final = 0.005
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -60,7 +57,6 @@ class InProcessTransport:
         self._headers: dict[
             tuple[str, str], Headers
         ] = {}  # the few that are sent, by content type and accept
-        self._turn_ends = 0.0
 
     async def request(
         self,
@@ -73,12 +69,6 @@ class InProcessTransport:
         accept: str = "application/json",
         timeout: float | None = None,
     ) -> Reply:
-        # Reads are answered from memory, so that without this a component with thousands of them would hold the loop.
-        if not self._turn_ends:
-            self._turn_ends = time.monotonic() + _TURN_SECONDS
-            asyncio.get_running_loop().call_soon(self._end_turn)
-        elif time.monotonic() > self._turn_ends:
-            await asyncio.sleep(0)
         request = self._request(method, path, query, content_type, accept)
         if body is not None:
             request.body = encode(body) if isinstance(body, _PATCHES) else body  # type: ignore[assignment]
@@ -96,9 +86,6 @@ class InProcessTransport:
             known = type(StatusError.from_status({}, response.code))
             raise known(body.decode(errors="replace").strip(), code=response.code)
         return Reply(response.code, headers, body)
-
-    def _end_turn(self) -> None:
-        self._turn_ends = 0.0
 
     def _request(
         self, method: str, path: str, query: Mapping[str, str] | None, content_type: str, accept: str

@@ -230,12 +230,12 @@ async def test_many_dependents_go(propagation):
         await s.wait_gone(CONFIGMAPS, "owner")
 
 
-async def test_an_object_with_twenty_thousand_owners_is_no_burden():
+async def test_an_object_with_thousands_of_owners_is_no_burden():
     """Creation, collection and the patch that removes the references take time in proportion to their number."""
     async with control_plane(GARBAGE) as s:
         lost = [
             {"apiVersion": "v1", "kind": "ConfigMap", "name": f"lost-{i}", "uid": f"lost-{i}"}
-            for i in range(20_000)
+            for i in range(13_000)  # near the largest object that is stored
         ]
         kept = owned_by("ConfigMap", await s.configmap("kept"))
         started = time.monotonic()
