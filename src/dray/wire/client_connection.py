@@ -40,6 +40,7 @@ class ClientConnection(asyncio.Protocol):
         self._repeated: dict[str, list[str]] = {}
         self._head: Head | None = None
         self._pieces: deque[bytes] = deque()
+        self._high_water = HIGH_WATER
         self._size = 0
         self._head_bytes = 0  # received since the parser told of a head, a piece of a body or an end
         self._complete = False
@@ -133,8 +134,22 @@ class ClientConnection(asyncio.Protocol):
             raise self._error
 
     def close(self) -> None:
-        if self._transport is not None:
+        if self._head is not None and not self._complete and not self._upgraded:
+            self.abort()  # to say goodbye in TLS, one would have to read the rest of an answer that may be endless
+        elif self._transport is not None:
             self._transport.close()
+
+    def abort(self) -> None:
+        """Close without waiting for a peer that may never answer again."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def hold_at_most(self, size: int) -> None:
+        """Let the server wait when so much of an answer has not been read. For servers that may send without end."""
+        self._high_water = size
+        raw = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if raw is not None:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
     def pause(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -212,7 +227,7 @@ class ClientConnection(asyncio.Protocol):
             self.close()
         if self._head_bytes > MAX_HEAD_BYTES:
             self._fail(ProtocolError(f"the headers of the answer are larger than {MAX_HEAD_BYTES} bytes"))
-            self.close()
+            self.abort()
 
     # What the parser calls
 
@@ -241,7 +256,7 @@ class ClientConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._pieces.append(data)
         self._size += len(data) + _PIECE_BYTES
-        if self._size > HIGH_WATER and self._transport is not None:
+        if self._size > self._high_water and self._transport is not None:
             self._transport.pause_reading()
         self._wake()
 

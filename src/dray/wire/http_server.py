@@ -54,6 +54,7 @@ class HTTPServer(Generic[R]):
         self.limits = limits or Limits()
         self.refuse = refuse
         self.connections: set[ServerConnection] = set()
+        self.paused: set[ServerConnection] = set()  # those that nothing is read from for now
         self.max_connections = _max_connections(self.limits)
         self.draining = False
         self._held = 0
@@ -63,7 +64,7 @@ class HTTPServer(Generic[R]):
         self._empty = asyncio.Event()  # set while draining, once the last connection is gone
         self._date = (0, b"")
         self._servers: list[asyncio.Server] = []
-        self._sniffers: set[_Sniffer] = set()
+        self._sniffers: dict[_Sniffer, None] = {}  # the oldest first
         self._listeners: list[socket.socket] = []
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -71,6 +72,7 @@ class HTTPServer(Generic[R]):
         loop = asyncio.get_running_loop()
         for listener in listeners:
             listener.setblocking(False)
+            _notice_lost_peers(listener)
             if self.tls is None:
                 self._servers.append(
                     await loop.create_server(lambda: ServerConnection(self), sock=listener, backlog=1024)
@@ -92,13 +94,17 @@ class HTTPServer(Generic[R]):
                 self._pause_accepting(listener)
                 return
             if len(self.connections) + len(self._sniffers) >= self.max_connections:
-                sock.close()
-                continue
+                if not self._sniffers:
+                    sock.close()
+                    continue
+                next(iter(self._sniffers)).close()  # who has said nothing for longest makes room
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # Left alone, the kernel would buffer megabytes for every watcher that does not read.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.unsent_bytes)
-            self._sniffers.add(_Sniffer(self, sock))
+            # And it would hand over megabytes of every client that sends faster than it is read, in one turn of the loop.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.unread_bytes)
+            self._sniffers[_Sniffer(self, sock)] = None
 
     def _pause_accepting(self, listener: socket.socket) -> None:
         """Leave those who wait to the kernel for a while; asked at once again, it would fail at once again."""
@@ -118,6 +124,8 @@ class HTTPServer(Generic[R]):
             now = time.monotonic()
             for connection in [c for c in self.connections if c.deadline < now]:
                 connection.expire()
+            for connection in [c for c in self.paused if c.has_left()]:
+                connection.abort()
             for sniffer in [s for s in self._sniffers if s.deadline < now]:
                 sniffer.close()
 
@@ -130,6 +138,7 @@ class HTTPServer(Generic[R]):
 
     def left(self, connection: ServerConnection) -> None:
         self.connections.discard(connection)
+        self.paused.discard(connection)
         if self.draining and not self.connections:
             self._empty.set()
 
@@ -167,6 +176,17 @@ class HTTPServer(Generic[R]):
             self._sweeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._sweeper
+
+
+def _notice_lost_peers(listener: socket.socket) -> None:
+    """Have the kernel ask peers that send nothing whether they are still there: who lost power never says goodbye. The
+    connections that are accepted inherit it."""
+    if listener.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 6)):
+        if hasattr(socket, name):  # not every system lets one choose
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _max_connections(limits: Limits) -> int:
@@ -207,7 +227,7 @@ class _Sniffer:
             self.sock.send(
                 b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
             )
-        self.server._sniffers.discard(self)
+        self.server._sniffers.pop(self, None)
         self.sock.close()
 
     async def _start_tls(self) -> None:
@@ -222,10 +242,10 @@ class _Sniffer:
             log.debug("TLS handshake failed: %s", e)
             self.sock.close()
         finally:
-            self.server._sniffers.discard(self)
+            self.server._sniffers.pop(self, None)
 
     def close(self) -> None:
-        self.server._sniffers.discard(self)
+        self.server._sniffers.pop(self, None)
         if self._task is not None:
             self._task.cancel()
             return

@@ -140,6 +140,7 @@ class Limits:
     handshake_seconds: float = 10.0
     stalled_seconds: float = 60.0  # a response that the peer does not read
     unsent_bytes: int = 128 << 10  # what waits for a slow reader, in the kernel and again in this process
+    unread_bytes: int = 64 << 10  # what the kernel takes from a client while the loop is busy
     held_bytes: int = 64 << 20  # what all clients together may have sent of requests that are not complete
     connections: int = 20_000
     descriptors: float = 0.5  # of the file descriptors of the process, for connections

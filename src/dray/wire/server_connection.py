@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import select
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -34,6 +35,8 @@ _METHOD = re.compile(rb"([A-Za-z][A-Za-z0-9!#$%&'*+.^_`|~-]{0,31}) /")
 _START: Final = re.compile(rb"[A-Za-z]")
 _SPACE: Final = 32
 _END_OF_HEAD: Final = b"\r\n\r\n"
+#: What poll(2) tells of a peer that sends nothing more; errors come unasked.
+_HANGS_UP: Final = getattr(select, "POLLRDHUP", 0)
 _BODILESS = frozenset({101, 204, 304})
 #: What a client may send ahead while a request of its is being answered, or before its body is asked for.
 _UNASKED_BYTES: Final = 64 << 10
@@ -352,11 +355,12 @@ class ServerConnection(asyncio.Protocol):
         waits = self._room is not None or (self._task is not None and self._arrival is None)
         full = waits and len(self._pending) > _UNASKED_BYTES
         if full is self._reading:
-            self._reading = not full
-            (self._transport.pause_reading if full else self._transport.resume_reading)()
+            (self.pause if full else self.resume)()
 
     def eof_received(self) -> bool | None:
         self._ended = True
+        if self._transport is None or self._transport.get_extra_info("ssl_object") is not None:
+            return None  # TLS has no half-closed connections, and the loop warns of whoever asks for one
         return self._task is not None and self._stream is None and self._arrival is None
 
     # What the parser calls
@@ -520,14 +524,13 @@ class ServerConnection(asyncio.Protocol):
         self._duplex = reply.duplex
         self._task = None
         self._chunked = False
+        if not self._reading:
+            self.resume()
         reply.duplex.opened(self)
         early = bytes(self._pending)
         self._pending.clear()
         self._request = self._chunks = None
         self._account()
-        if not self._reading:
-            self._reading = True
-            self._transport.resume_reading()
         if early:
             reply.duplex.received(early)
 
@@ -551,11 +554,24 @@ class ServerConnection(asyncio.Protocol):
 
     def pause(self) -> None:
         if self._transport is not None:
+            self._reading = False
+            self.server.paused.add(self)
             self._transport.pause_reading()
 
     def resume(self) -> None:
         if self._transport is not None:
+            self._reading = True
+            self.server.paused.discard(self)
             self._transport.resume_reading()
+
+    def has_left(self) -> bool:
+        """Whether the client of a connection that is not read from is gone: nothing else would tell."""
+        socket = self._transport and self._transport.get_extra_info("socket")
+        if not socket or socket.fileno() < 0:
+            return False
+        events = select.poll()
+        events.register(socket.fileno(), _HANGS_UP)
+        return bool(events.poll(0))
 
     async def drained(self) -> None:
         while self._room is not None and self._transport is not None:

@@ -20,7 +20,7 @@ UPGRADE = "SPDY/3.1"
 _VERSION = 3
 _FIN = 1
 _MAX_FRAME_BYTES = 4 << 20
-_MAX_HEADER_BYTES = 64 << 10
+_MAX_HEADER_BYTES = 8 << 10
 _CHUNK = 32 << 10
 
 _WORDS = (
@@ -61,8 +61,9 @@ class Kind(IntEnum):
 
 
 _CANCEL = 5
-#: Streams that are open at a time: two for each connection to a forwarded port, a handful for a session.
-_MAX_STREAMS = 4096
+#: Streams that are open at a time: two for each connection to a forwarded port, a handful for a session. As many may be
+#: opened and refused while the peer does not read the answers.
+_MAX_STREAMS = 1024
 
 
 class Stream:
@@ -152,6 +153,7 @@ class Connection:
         self._streams: dict[int, Stream] = {}
         self._next = 1 if client else 2
         self._last_peer_stream = 0  # the number of the last stream that they opened
+        self._unread_answers = 0  # to streams that they opened and did not read about
         self._parity = 0 if client else 1  # of their streams' numbers
         self._compress = zlib.compressobj(zdict=DICTIONARY)
         self._decompress = zlib.decompressobj(zdict=DICTIONARY)
@@ -262,6 +264,9 @@ class Connection:
         if len(self._streams) >= _MAX_STREAMS:
             raise ProtocolError("too many streams")
         self._last_peer_stream = number
+        self._unread_answers = self._unread_answers + 1 if self._wire and self._wire.congested else 0
+        if self._unread_answers > _MAX_STREAMS:
+            raise ProtocolError("streams are opened, but answers are not read")
         if self._on_stream is None:
             self.send_control(Kind.RST_STREAM, struct.pack(">II", number, _CANCEL))
             return

@@ -37,12 +37,13 @@ def client_handshake(subprotocols: Sequence[str]) -> tuple[list[tuple[str, str]]
 
 
 def accept_headers(key: str, protocol: str) -> tuple[tuple[str, str], ...]:
-    """The headers of the answer to a handshake."""
+    """The headers of the answer to a handshake; a client that offered no subprotocol is not answered with one."""
+    chosen = (("Sec-WebSocket-Protocol", protocol),) if protocol else ()
     return (
         ("Upgrade", "websocket"),
         ("Connection", "Upgrade"),
         ("Sec-WebSocket-Accept", _accept(key)),
-        ("Sec-WebSocket-Protocol", protocol),
+        *chosen,
     )
 
 

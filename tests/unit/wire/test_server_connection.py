@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
+import ssl
 import time
 import weakref
 
 import pytest
 
 from dray.wire import server_connection
+from dray.wire.duplex import Wire
 from dray.wire.http_server import HTTPServer
 from dray.wire.messages import Limits, Reply, Request
 from tests.support.http_bytes import Exchange
+from tests.support.wait import wait_for
 
 GET = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -171,3 +175,60 @@ async def test_a_request_that_timed_out_while_its_body_was_awaited_is_told_so():
     exchange.connection.expire()
     await exchange.settle()
     assert exchange.codes == [408] and exchange.transport.closing
+
+
+async def test_a_client_who_leaves_while_it_is_not_read_from_is_noticed() -> None:
+    """It sent more than was asked for, and is gone: only the kernel knows."""
+    lost = asyncio.Event()
+
+    class Deaf:
+        """Takes nothing, as a command does that does not read its input."""
+
+        def opened(self, wire: Wire) -> None:
+            wire.pause()
+
+        def received(self, data: bytes) -> None:
+            raise AssertionError("paused")
+
+        def lost(self) -> None:
+            lost.set()
+
+    async def handler(request: Request) -> Reply:
+        return Reply(101, duplex=Deaf())
+
+    server = HTTPServer(handler, request_type=Request, limits=Limits(header_seconds=0.5))
+    listener = socket.create_server(("127.0.0.1", 0))
+    await server.listen(listener)
+    _, writer = await asyncio.open_connection(*listener.getsockname())
+    writer.write(GET % 1)
+
+    async def is_paused() -> bool:
+        return bool(server.paused)
+
+    await wait_for("the connection to be paused", is_paused)
+    writer.close()
+    await asyncio.wait_for(lost.wait(), 30)
+    await server.drain(0)
+    assert not server.connections
+    assert not server.paused
+
+
+async def test_connections_that_say_nothing_make_room_for_others() -> None:
+    async def handler(request: Request) -> Reply:
+        return Reply(200)
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server = HTTPServer(handler, request_type=Request, tls=tls, limits=Limits(connections=5))
+    listener = socket.create_server(("127.0.0.1", 0))
+    await server.listen(listener)
+    idle = [await asyncio.open_connection(*listener.getsockname()) for _ in range(20)]
+    reader, writer = await asyncio.open_connection(*listener.getsockname())
+    writer.write(GET % 1)
+    assert b"HTTP request to an HTTPS server" in await asyncio.wait_for(reader.read(), 30)
+    ends = [asyncio.ensure_future(one.read()) for one, _ in idle]
+    done, _ = await asyncio.wait(ends, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+    assert done
+    await server.drain(0)
+    for _, other in (*idle, (reader, writer)):
+        other.close()
+    await asyncio.gather(*ends, return_exceptions=True)

@@ -85,6 +85,18 @@ async def test_pings_of_a_peer_that_does_not_read_are_not_answered() -> None:
     assert cable.written == b""
 
 
+async def test_a_peer_that_opens_streams_without_reading_the_answers_is_let_go() -> None:
+    """They are refused one by one, so that few are open at a time."""
+    server = spdy.Connection(on_stream=lambda stream: stream.reset())
+    client, cable = spdy_client(server)
+    cable.congested = True
+    for _ in range(5000):
+        client.open_stream({"port": "80"})
+    await asyncio.sleep(0.01)
+    assert cable.closed
+    assert len(cable.written) < 100_000
+
+
 async def test_a_peer_cannot_open_streams_without_end() -> None:
     server = spdy.Connection(on_stream=lambda _: None)
     client, cable = spdy_client(server)
