@@ -11,22 +11,29 @@ import asyncio
 import heapq
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple, TypedDict
 
+from dray.store.disk_keys import DiskKeys, Due
 from dray.store.fanout import LAG_LIMIT, CallbackSubscription, Fanout, QueuedWatch
 from dray.store.interface import (
     Compacted,
+    Delete,
     Deliver,
     Event,
     KeyExists,
     KeyNotFound,
     KeyValue,
+    Lookup,
     Lost,
+    Operation,
     Page,
+    Put,
     RevisionMismatch,
     StoreUnavailable,
 )
+from dray.store.keys import prefix_end
 from dray.store.progress import Progress
 from dray.store.state import State
 
@@ -35,14 +42,24 @@ _log = logging.getLogger(__name__)
 #: Seconds of history kept at least, as kube-apiserver keeps on etcd, unless one of the bounds below comes first.
 COMPACTION_INTERVAL: Final = 300.0
 HISTORY_EVENTS: Final = 100_000
-HISTORY_BYTES: Final = 128 * 2**20
+HISTORY_BYTES: Final = 24 * 2**20
 EXPIRY_RETRY: Final = 1.0
+#: Keys on disk that are ended in one turn of the loop.
+EXPIRED_ON_DISK: Final = 500
 
 
 class _Expiry(NamedTuple):
     at: float
     key: str
     revision: int
+
+
+class Decided(NamedTuple):
+    """A write of a transaction whose condition holds: what it writes (None: deletes), and what it replaces."""
+
+    key: str
+    value: bytes | None
+    previous: KeyValue | None
 
 
 class EmbeddedOptions(TypedDict, total=False):
@@ -77,6 +94,10 @@ class EmbeddedStore:
         self._clock = clock
         self._expiries: list[_Expiry] = []
         self._expiry_timer: asyncio.TimerHandle | None = None
+        self._last_due: Due | None = None
+        self._disk_timer: asyncio.Handle | None = None
+        if state.disk is not None:
+            self._disk_timer = self._loop.call_soon(self._expire_on_disk, state.disk)
         self._history_events = history_events
         self._history_bytes = history_bytes
         self._lag_limit = lag_limit
@@ -88,6 +109,10 @@ class EmbeddedStore:
     # Reading
 
     @property
+    def shared(self) -> bool:
+        return False
+
+    @property
     def revision(self) -> int:
         return self._state.revision
 
@@ -97,7 +122,22 @@ class EmbeddedStore:
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
         self._check_open()
-        return self._state.range(prefix, start=start, limit=limit, revision=revision)
+        page = self._state.range(prefix, start=start, limit=limit, revision=revision)
+        disk = self._state.disk
+        if disk is None or not (prefix.startswith(disk.prefix) or disk.prefix.startswith(prefix)):
+            return page
+        if page.revision < self._state.compacted:
+            raise Compacted(page.revision, self._state.compacted)
+        entries, following = await asyncio.to_thread(
+            disk.range, max(start, prefix), _end_within(disk.prefix, prefix), limit=limit, at=page.revision
+        )
+        if page.revision < self._state.compacted:  # meanwhile
+            raise Compacted(page.revision, self._state.compacted)
+        return _merged(page, entries, following, limit)
+
+    def lookup(self, prefix: str) -> Lookup | None:
+        disk = self._state.disk
+        return self._state.get if disk is not None and prefix.startswith(disk.prefix) else None
 
     async def current_revision(self) -> int:
         self._check_open()
@@ -117,8 +157,8 @@ class EmbeddedStore:
         while key in self._in_flight:
             await self._settlement()
         self._check_open()
-        if self._state.get(key) is not None:
-            raise KeyExists(key)
+        if (entry := self._state.get(key)) is not None:
+            raise KeyExists(key, entry)
         submitted = self._submit(key, value, None, None if ttl is None else self._clock() + ttl)
         return submitted if isinstance(submitted, int) else await submitted
 
@@ -134,6 +174,28 @@ class EmbeddedStore:
             await self._settlement()
         previous = self._expect(key, expected)
         submitted = self._submit(key, None, previous, None)
+        return submitted if isinstance(submitted, int) else await submitted
+
+    async def transact(self, operations: Sequence[Operation]) -> int:
+        while self._in_flight and not self._in_flight.isdisjoint([each.key for each in operations]):
+            await self._settlement()
+        self._check_open()
+        writes: list[Decided] = []
+        for operation in operations:
+            key, expected = operation.key, operation.expected
+            entry = self._state.get(key)
+            if entry is None:
+                if expected:
+                    raise KeyNotFound(key)
+            elif entry.mod_revision != expected:
+                raise KeyExists(key, entry) if not expected else RevisionMismatch(key, entry)
+            if isinstance(operation, Put):
+                writes.append(Decided(key, operation.value, entry))
+            elif isinstance(operation, Delete):
+                writes.append(Decided(key, None, entry))
+        if not writes:
+            return self._state.revision
+        submitted = self._submit_all(writes)
         return submitted if isinstance(submitted, int) else await submitted
 
     def _expect(self, key: str, expected: int) -> KeyValue:
@@ -155,6 +217,10 @@ class EmbeddedStore:
         """
         raise NotImplementedError
 
+    def _submit_all(self, writes: Sequence[Decided]) -> int | asyncio.Future[int]:
+        """The same for the writes of one transaction: all of them become durable, or none."""
+        raise NotImplementedError
+
     async def _settlement(self) -> None:
         """Wait until some of the writes under way are durable or have failed."""
         if self._settled is None:
@@ -171,12 +237,12 @@ class EmbeddedStore:
         """Durable events, in order: into the state, then out to everybody. Nothing can come in between."""
         self._state.apply(events)
         for event, expires in zip(events, expiries, strict=True):
-            if expires is not None:
+            if expires is not None and not self._state.is_on_disk(event.key):
                 self._expire_at(expires, event.key, event.revision)
         self._progress.advance(self._state.revision)
         self._fanout.publish(events)
         history = self._state.history
-        if len(history) > self._history_events or history.superseded_bytes > self._history_bytes:
+        while len(history) > self._history_events or history.held_bytes > self._history_bytes:
             # The older half at once, rarely, rather than one event at every write.
             self._discard(self._state.compact(history.older_half()))
             self._compact_next = max(self._compact_next, self._state.compacted)
@@ -223,17 +289,33 @@ class EmbeddedStore:
         """Delete what is past its time, unless it was written again since."""
         now = self._clock()
         while self._expiries and self._expiries[0].at <= now:
-            due = heapq.heappop(self._expiries)
-            entry = self._state.get(due.key)
-            if entry is None or entry.mod_revision != due.revision:
-                continue
-            if due.key in self._in_flight:
-                heapq.heappush(self._expiries, due._replace(at=now + EXPIRY_RETRY))
-                continue
-            submitted = self._submit(due.key, None, entry, None)
-            if isinstance(submitted, asyncio.Future):
-                submitted.add_done_callback(lambda done, due=due: self._expired(done, due))  # type: ignore[misc]
+            self._end(heapq.heappop(self._expiries), now)
         self._arm_expiry()
+
+    def _end(self, due: _Expiry, now: float) -> None:
+        entry = self._state.get(due.key)
+        if entry is None or entry.mod_revision != due.revision:
+            return
+        if due.key in self._in_flight:
+            heapq.heappush(self._expiries, due._replace(at=now + EXPIRY_RETRY))
+            return
+        submitted = self._submit(due.key, None, entry, None)
+        if isinstance(submitted, asyncio.Future):
+            submitted.add_done_callback(lambda done: self._expired(done, due))
+
+    def _expire_on_disk(self, disk: DiskKeys) -> None:
+        """The same for keys on disk, of which nobody in memory knows when they end."""
+        if self._closed:
+            return
+        now = self._clock()
+        found = disk.due(after=self._last_due, until=now, at=self._state.revision, limit=EXPIRED_ON_DISK)
+        for due in found:
+            self._end(_Expiry(due.expires, due.key, due.revision), now)
+        if found:
+            self._last_due = found[-1]
+            self._arm_expiry()
+        pause = EXPIRY_RETRY if len(found) < EXPIRED_ON_DISK else EXPIRY_RETRY / 10
+        self._disk_timer = self._loop.call_later(pause, self._expire_on_disk, disk)
 
     def _expired(self, done: asyncio.Future[int], due: _Expiry) -> None:
         if (error := done.exception()) is not None and not self._closed:
@@ -261,6 +343,8 @@ class EmbeddedStore:
             return
         self._closed = True
         self._compaction_timer.cancel()
+        if self._disk_timer is not None:
+            self._disk_timer.cancel()
         self._arm_expiry()
         await self._drain()
         closed = StoreUnavailable("the store has been closed")
@@ -273,3 +357,18 @@ class EmbeddedStore:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreUnavailable("the store has been closed")
+
+
+def _end_within(on_disk: str, prefix: str) -> str | None:
+    """Where a range of ``prefix`` ends among the keys on disk; None: with them."""
+    return prefix_end(prefix) if prefix.startswith(on_disk) else None
+
+
+def _merged(page: Page, entries: Sequence[KeyValue], following: int, limit: int) -> Page:
+    """A page of what is in memory together with one of what is on disk."""
+    if not page.entries and not page.remaining:
+        return Page(entries, page.revision, more=following > 0, remaining=following)
+    together = sorted([*page.entries, *entries], key=attrgetter("key"))
+    cut = together[:limit] if limit else together
+    remaining = len(together) - len(cut) + page.remaining + following
+    return Page(cut, page.revision, more=remaining > 0, remaining=remaining)

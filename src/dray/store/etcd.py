@@ -14,24 +14,32 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
 
 from dray.backoff import Backoff
-from dray.store.etcd_api import compaction, lease_manager
+from dray.store.access import EtcdAccess
+from dray.store.etcd_api import alarms, compaction, lease_manager
 from dray.store.etcd_api import rpc_pb2 as rpc
 from dray.store.etcd_api.connection import EVERYTHING, Connection
 from dray.store.fanout import LAG_LIMIT, CallbackSubscription, Fanout, QueuedWatch
 from dray.store.history import History
 from dray.store.interface import (
     Compacted,
+    Delete,
     Deliver,
     Event,
     FutureRevision,
     KeyExists,
     KeyNotFound,
     KeyValue,
+    Lookup,
     Lost,
+    Operation,
     Page,
+    Put,
+    Refused,
     RevisionMismatch,
     StoreError,
+    StoreFull,
     StoreUnavailable,
+    Unchanged,
 )
 from dray.store.keys import prefix_end
 from dray.store.progress import Progress
@@ -41,6 +49,7 @@ _log = logging.getLogger(__name__)
 
 #: Recent events kept here, for watches that begin in the near past. Older ones etcd itself is asked for.
 HISTORY_EVENTS: Final = 20_000
+HISTORY_BYTES: Final = 32 * 2**20
 #: How long a writer waits for its own event before it is answered without; the event comes when the watch is back.
 APPLY_TIMEOUT: Final = 5.0
 RECONNECT_BACKOFF: Final = Backoff(initial=0.1, maximum=2.0)
@@ -61,11 +70,16 @@ class EtcdStore:
         self._tasks: set[asyncio.Task[None]] = set()
         self._own(self._follow())
         self._own(compaction.compact_periodically(connection))
+        self._own(alarms.report_periodically(connection))
 
     @classmethod
-    async def open(cls, endpoints: Sequence[str], *, lag_limit: int = LAG_LIMIT) -> EtcdStore:
+    async def open(
+        cls, endpoints: Sequence[str], *, access: EtcdAccess | None = None, lag_limit: int = LAG_LIMIT
+    ) -> EtcdStore:
         """Connect to the etcd cluster behind ``endpoints`` (HOST:PORT each)."""
-        connection = Connection(endpoints)
+        if access is not None:
+            access.check()
+        connection = Connection(endpoints, access)
         try:
             revision = await _newest(connection)
         except StoreError as error:
@@ -94,8 +108,15 @@ class EtcdStore:
     # Reading
 
     @property
+    def shared(self) -> bool:
+        return True
+
+    @property
     def revision(self) -> int:
         return self._progress.revision
+
+    def lookup(self, prefix: str) -> Lookup | None:
+        return None
 
     async def get(self, key: str) -> KeyValue | None:
         self._check_open()
@@ -132,38 +153,76 @@ class EtcdStore:
     # Writing
 
     async def create(self, key: str, value: bytes, *, ttl: float | None = None) -> int:
-        put = rpc.PutRequest(key=_encode(key), value=value, lease=await self._lease(ttl))
-        return await self._swap(key, 0, rpc.RequestOp(request_put=put))
+        return await self._commit((Put(key, value),), lease=await self._lease(ttl))
 
     async def update(self, key: str, value: bytes, *, expected: int, ttl: float | None = None) -> int:
-        put = rpc.PutRequest(key=_encode(key), value=value, lease=await self._lease(ttl))
-        return await self._swap(key, expected, rpc.RequestOp(request_put=put))
+        return await self._commit((Put(key, value, expected),), lease=await self._lease(ttl))
 
     async def delete(self, key: str, *, expected: int) -> int:
-        delete = rpc.DeleteRangeRequest(key=_encode(key))
-        return await self._swap(key, expected, rpc.RequestOp(request_delete_range=delete))
+        return await self._commit((Delete(key, expected),))
 
-    async def _swap(self, key: str, expected: int, operation: rpc.RequestOp) -> int:
-        """Do ``operation`` if the key is at revision ``expected`` (0: is not there), and return its revision.
+    async def transact(self, operations: Sequence[Operation]) -> int:
+        return await self._commit(operations)
 
-        The condition makes it safe to try again when an answer got lost. If the first attempt was carried out after
-        all, the second is refused and finds the very value that it wanted to write: that is success.
+    async def _commit(self, operations: Sequence[Operation], *, lease: int = 0) -> int:
+        """Do ``operations`` if all their conditions hold, and return the revision.
+
+        The conditions make it safe to try again when an answer got lost. If the first attempt was carried out after
+        all, the second is refused; the history then tells the two apart.
         """
         self._check_open()
-        compare = rpc.Compare(target=rpc.Compare.MOD, key=_encode(key), mod_revision=expected)
-        read = rpc.RequestOp(request_range=rpc.RangeRequest(key=_encode(key)))
+        before = self.revision
+        conditions, writes, reads = [], [], []
+        for operation in operations:
+            key = _encode(operation.key)
+            conditions.append(rpc.Compare(target=rpc.Compare.MOD, key=key, mod_revision=operation.expected))
+            reads.append(rpc.RequestOp(request_range=rpc.RangeRequest(key=key)))
+            if isinstance(operation, Put):
+                put = rpc.PutRequest(key=key, value=operation.value, lease=lease)
+                writes.append(rpc.RequestOp(request_put=put))
+            elif isinstance(operation, Delete):
+                writes.append(rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key)))
         reply, repeated = await self._connection.txn(
-            rpc.TxnRequest(compare=[compare], success=[operation], failure=[read])
+            rpc.TxnRequest(compare=conditions, success=writes, failure=reads)
         )
         if reply.succeeded:
             return await self._applied(reply.header.revision)
-        kvs = reply.responses[0].response_range.kvs
-        if not kvs:
-            raise KeyNotFound(key)
-        current = _entry(kvs[0])
-        if repeated and operation.HasField("request_put") and current.value == operation.request_put.value:
-            return await self._applied(current.mod_revision)
-        raise RevisionMismatch(key, current) if expected else KeyExists(key)
+        found = [
+            _entry(read.response_range.kvs[0]) if read.response_range.kvs else None
+            for read in reply.responses
+        ]
+        if repeated and (revision := await self._lost_success(operations, after=before)):
+            return revision
+        raise _refusal(operations, found)
+
+    async def _lost_success(self, operations: Sequence[Operation], *, after: int) -> int:
+        """The revision at which an attempt without an answer was carried out; 0 if it was not.
+
+        Since then others may have replaced what it wrote, so the keys themselves do not tell. Where the history does
+        not tell either, the caller learns that nobody knows.
+        """
+        await self.wait_until_fresh()
+        if after < self._history.floor:
+            raise StoreUnavailable(
+                "etcd gave no answer in time, and whether the write took place is not known"
+            )
+        wanted = {
+            operation.key: operation.value if isinstance(operation, Put) else None
+            for operation in operations
+            if not isinstance(operation, Unchanged)
+        }
+        written: dict[int, dict[str, bytes | None]] = {}  # by revision, of which a transaction has one
+        for event in self._history.since(after):
+            if event.key in wanted:
+                written.setdefault(event.revision, {})[event.key] = event.value
+        for revision, values in written.items():
+            if values == wanted:
+                if any(value is not None for value in values.values()):
+                    return revision
+                raise StoreUnavailable(
+                    "etcd gave no answer in time; the key is deleted, by this write or another"
+                )
+        return 0
 
     async def _lease(self, ttl: float | None) -> int:
         self._check_open()
@@ -243,7 +302,7 @@ class EtcdStore:
         if not events:
             return
         self._history.extend(events)
-        if len(self._history) > HISTORY_EVENTS:
+        while len(self._history) > HISTORY_EVENTS or self._history.held_bytes > HISTORY_BYTES:
             self._history.drop(self._history.older_half())
         self._progress.advance(events[-1].revision)
         self._fanout.publish(events)
@@ -252,6 +311,8 @@ class EtcdStore:
 
     async def check_writable(self) -> None:
         self._check_open()
+        if problem := await alarms.problem(self._connection):
+            raise StoreFull(problem)
 
     async def compact(self, revision: int) -> None:
         self._check_open()
@@ -292,6 +353,20 @@ class EtcdStore:
 async def _newest(connection: Connection) -> int:
     reply = await connection.range(rpc.RangeRequest(key=EVERYTHING, count_only=True))
     return reply.header.revision
+
+
+def _refusal(operations: Sequence[Operation], found: Sequence[KeyValue | None]) -> Refused:
+    """The first condition that does not hold."""
+    for operation, entry in zip(operations, found, strict=True):
+        if entry is None:
+            if operation.expected:
+                return KeyNotFound(operation.key)
+        elif entry.mod_revision != operation.expected:
+            if operation.expected:
+                return RevisionMismatch(operation.key, entry)
+            return KeyExists(operation.key, entry)
+    # etcd compared and read in one step, so that one of them does not hold.
+    raise AssertionError("etcd refused a transaction whose conditions hold")
 
 
 def _encode(key: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -41,6 +41,31 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return KeyValue(self.key, self.value, created, self.revision)
 
 
+class Put(msgspec.Struct, frozen=True, gc=False):
+    """Part of a transaction: write a key that is at the revision ``expected`` (0: that is not there)."""
+
+    key: str
+    value: bytes
+    expected: int = 0
+
+
+class Delete(msgspec.Struct, frozen=True, gc=False):
+    """Part of a transaction: delete a key that is at the revision ``expected``."""
+
+    key: str
+    expected: int
+
+
+class Unchanged(msgspec.Struct, frozen=True, gc=False):
+    """Part of a transaction: a condition alone. The key is at the revision ``expected`` (0: it is not there)."""
+
+    key: str
+    expected: int
+
+
+Operation = Put | Delete | Unchanged
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A range read at one revision."""
@@ -58,13 +83,16 @@ class StoreError(Exception):
 class KeyExists(StoreError):
     """Create of a key that is there already."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, current: KeyValue | None = None) -> None:
         super().__init__(f"{key} exists already")
         self.key = key
+        self.current = current
 
 
 class KeyNotFound(StoreError):
     """Update or delete of a key that is not there."""
+
+    current: Final = None
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key} does not exist")
@@ -78,6 +106,10 @@ class RevisionMismatch(StoreError):
         super().__init__(f"{key} has changed")
         self.key = key
         self.current = current
+
+
+#: Why a conditional write was refused. Each names the key, and what it holds where there is something.
+Refused = KeyExists | KeyNotFound | RevisionMismatch
 
 
 class Compacted(StoreError):
@@ -106,6 +138,10 @@ class StoreUnavailable(StoreError):
     """The store cannot be reached or has been closed."""
 
 
+class StoreFull(StoreUnavailable):
+    """The store has no room left; trying again does not help."""
+
+
 class Watch(Protocol):
     """Events in batches, in order, without gaps. An async iterator and its own context manager.
 
@@ -126,6 +162,10 @@ Deliver = Callable[[Sequence[Event]], None]
 Lost = Callable[[StoreError], None]
 
 
+#: What a key holds at the store's ``revision``, at once.
+Lookup = Callable[[str], KeyValue | None]
+
+
 class Subscription(Protocol):
     """A callback's registration; see ``Store.subscribe``."""
 
@@ -139,11 +179,21 @@ class Store(Protocol):
     """
 
     @property
+    def shared(self) -> bool:
+        """Whether other processes write to it too."""
+        ...
+
+    @property
     def revision(self) -> int:
         """The revision up to which every subscriber has been called with all events. Embedded stores: the newest."""
         ...
 
     async def get(self, key: str) -> KeyValue | None: ...
+
+    def lookup(self, prefix: str) -> Lookup | None:
+        """How to read keys below ``prefix`` one by one, without waiting, where they are meant to stay on disk: nobody
+        should hold them in memory. None: whoever reads them often holds them."""
+        ...
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
         """Entries whose key begins with ``prefix``, in key order, from ``start`` (a whole key, inclusive) on.
@@ -165,6 +215,15 @@ class Store(Protocol):
 
     async def delete(self, key: str, *, expected: int) -> int:
         """Delete the key if its modified revision is ``expected``; returns the revision of the deletion."""
+        ...
+
+    async def transact(self, operations: Sequence[Operation]) -> int:
+        """Do all operations, each of another key, if every condition holds, or none; returns the last write's revision.
+
+        Otherwise it raises what a single write would, for the first operation whose condition does not hold. The
+        writes become visible together: they reach a watch or subscription in one batch. Embedded stores give them
+        consecutive revisions, in the order of the operations; etcd gives all of them the same.
+        """
         ...
 
     def watch(self, prefix: str, *, after: int) -> Watch:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Unpack
 
-from dray.store.embedded import EmbeddedOptions, EmbeddedStore
+from dray.store.embedded import Decided, EmbeddedOptions, EmbeddedStore
 from dray.store.interface import Event, KeyValue
 from dray.store.state import State
 
@@ -19,3 +20,9 @@ class MemoryStore(EmbeddedStore):
         revision = self._state.revision + 1
         self._publish([Event(revision, key, value, previous)], [expires])
         return revision
+
+    def _submit_all(self, writes: Sequence[Decided]) -> int:
+        first = self._state.revision + 1
+        events = [Event(revision, *write) for revision, write in enumerate(writes, first)]
+        self._publish(events, [None] * len(events))
+        return self._state.revision

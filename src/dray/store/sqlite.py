@@ -15,6 +15,7 @@ import os
 import sqlite3
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -22,8 +23,8 @@ from typing import Final, Unpack
 
 import msgspec
 
-from dray.store import sqlite_log
-from dray.store.embedded import EmbeddedOptions, EmbeddedStore
+from dray.store import disk_keys, sqlite_log
+from dray.store.embedded import Decided, EmbeddedOptions, EmbeddedStore
 from dray.store.interface import Event, KeyValue, StoreUnavailable
 from dray.store.state import State
 
@@ -43,19 +44,22 @@ class _Batch:
     compacted: int | None  # where there is something to compact
     events: list[Event]
     expiries: list[float | None]
-    answers: list[asyncio.Future[int]]
+    answers: list[asyncio.Future[int] | None]
     discards: list[int] = field(default_factory=list)
     probes: list[asyncio.Future[None]] = field(default_factory=list)  # of those who ask whether writing works
 
 
-class _Decided(msgspec.Struct):
-    """A write that waits for its turn: what it replaces, when it expires (epoch seconds), and the writer's future."""
+class _Waiting(msgspec.Struct):
+    """A write that waits for its turn: what it replaces, when it expires (epoch seconds), and the writer's future.
+
+    Of the writes of a transaction, the last one has the future.
+    """
 
     key: str
     value: bytes | None
     previous: KeyValue | None
     expires: float | None
-    answer: asyncio.Future[int]
+    answer: asyncio.Future[int] | None
 
 
 class SqliteStore(EmbeddedStore):
@@ -73,19 +77,23 @@ class SqliteStore(EmbeddedStore):
         self._record = record
         self._probes: list[asyncio.Future[None]] = []
         self._last_commit_failed = False
-        self._waiting: list[_Decided] = []
+        self._waiting: list[_Waiting] = []
         self._discards: deque[int] = deque()
         self._compacted_on_disk = state.compacted
         self._committing = False  # the writer is at work
+        self._sweeping: asyncio.Task[None] | None = None
         self._batches: SimpleQueue[_Batch | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_batches, name="store-writer", daemon=True)
         self._thread.start()
 
     @classmethod
-    async def open(cls, path: Path, **options: Unpack[EmbeddedOptions]) -> SqliteStore:
-        """Open or create the store in the file ``path``, which no other process may have open."""
+    async def open(cls, path: Path, *, on_disk: str = "", **options: Unpack[EmbeddedOptions]) -> SqliteStore:
+        """Open or create the store in the file ``path``, which no other process may have open.
+
+        What is below the prefix ``on_disk`` is not held in memory.
+        """
         try:
-            connection, loaded, record = await asyncio.to_thread(_open_and_load, path)
+            connection, loaded, record = await asyncio.to_thread(_open_and_load, path, on_disk)
         except (sqlite3.Error, OSError) as error:
             hint = "another process has it open" if "locked" in str(error) else str(error)
             raise StoreUnavailable(f"cannot open {path}: {hint}") from error
@@ -93,7 +101,13 @@ class SqliteStore(EmbeddedStore):
         for expires, entry in loaded.expiries:
             store._expire_at(expires, entry.key, entry.mod_revision)
         store._discard(loaded.garbage)
+        if (disk := loaded.state.disk) is not None:
+            store._sweeping = asyncio.create_task(store._sweep(disk))
         return store
+
+    async def _sweep(self, disk: disk_keys.DiskKeys) -> None:
+        """Find what a compaction that was cut short has left among the keys on disk, while others go on."""
+        self._discard(await asyncio.to_thread(disk.garbage, compacted=self._state.compacted))
 
     # In the event loop
 
@@ -110,9 +124,21 @@ class SqliteStore(EmbeddedStore):
     ) -> asyncio.Future[int]:
         answer: asyncio.Future[int] = self._loop.create_future()
         self._in_flight.add(key)
-        self._waiting.append(_Decided(key, value, previous, expires, answer))
+        self._waiting.append(_Waiting(key, value, previous, expires, answer))
         if len(self._waiting) == 1 and not self._committing:
             self._loop.call_soon(self._hand_over)  # with whatever else is decided in this turn of the loop
+        return answer
+
+    def _submit_all(self, writes: Sequence[Decided]) -> asyncio.Future[int]:
+        *others, last = writes
+        if not self._waiting and not self._committing:
+            self._loop.call_soon(self._hand_over)
+        for key, value, previous in others:
+            self._in_flight.add(key)
+            self._waiting.append(_Waiting(key, value, previous, None, None))
+        answer: asyncio.Future[int] = self._loop.create_future()
+        self._in_flight.add(last.key)
+        self._waiting.append(_Waiting(*last, None, answer))
         return answer
 
     def _discard(self, revisions: list[int]) -> None:
@@ -127,7 +153,10 @@ class SqliteStore(EmbeddedStore):
             return
         self._committing = True
         durable = self._state.revision
-        writes, self._waiting = self._waiting[:BATCH_WRITES], self._waiting[BATCH_WRITES:]
+        cut = BATCH_WRITES
+        while cut < len(self._waiting) and self._waiting[cut - 1].answer is None:
+            cut -= 1  # a transaction is not split
+        writes, self._waiting = self._waiting[:cut], self._waiting[cut:]
         batch = _Batch(
             durable,
             compacted if compacting else None,
@@ -153,7 +182,7 @@ class SqliteStore(EmbeddedStore):
             if batch.events:
                 self._publish(batch.events, batch.expiries)
             for event, answer in zip(batch.events, batch.answers, strict=True):
-                if not answer.done():
+                if answer is not None and not answer.done():
                     answer.set_result(event.revision)
             for probe in batch.probes:
                 if not probe.done():
@@ -162,9 +191,9 @@ class SqliteStore(EmbeddedStore):
             if batch.events:
                 _log.error("a commit of %d writes failed: %s", len(batch.events), error)
             self._discards.extend(batch.discards)
-            failed: list[asyncio.Future[int] | asyncio.Future[None]] = [*batch.answers, *batch.probes]
+            failed: list[asyncio.Future[int] | asyncio.Future[None] | None] = [*batch.answers, *batch.probes]
             for waiting in failed:
-                if not waiting.done():
+                if waiting is not None and not waiting.done():
                     waiting.set_exception(StoreUnavailable(f"the write could not be made durable: {error}"))
         self._tell_settlement()
         if self._waiting or self._probes:
@@ -174,10 +203,14 @@ class SqliteStore(EmbeddedStore):
             self._hand_over()
 
     async def _drain(self) -> None:
+        if self._sweeping is not None:
+            await asyncio.wait((self._sweeping,))
         while self._waiting or self._committing:
             await self._settlement()
         self._batches.put(None)
         await asyncio.to_thread(self._thread.join)
+        if self._state.disk is not None:
+            self._state.disk.close()
 
     # In the writer thread
 
@@ -216,15 +249,21 @@ def _commit(connection: sqlite3.Connection, batch: _Batch, *, suspect: bool) -> 
 
 
 def _open_and_load(
-    path: Path,
+    path: Path, on_disk: str
 ) -> tuple[sqlite3.Connection, sqlite_log.Loaded, sqlite_log.RevisionRecord]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The file holds secrets; SQLite gives its write-ahead log the same permissions.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    connection = sqlite_log.connect(path)
+    connection = sqlite_log.connect(path, exclusive=not on_disk)
+    record, disk = None, None
     try:
         record = sqlite_log.RevisionRecord(path.with_name(f"{path.name}-revision"))
-        loaded = sqlite_log.load(connection)
+        if on_disk:
+            record.lock()
+            disk_keys.prepare(connection, on_disk)
+            disk = disk_keys.DiskKeys(path, on_disk)
+            disk.note_all()
+        loaded = sqlite_log.load(connection, disk)
         newest, recorded = loaded.state.revision, record.read()
         if newest < recorded:
             _log.error(
@@ -233,9 +272,13 @@ def _open_and_load(
                 path, recorded - newest, newest, recorded,
             )  # fmt: skip
             sqlite_log.skip_revisions(connection, after=recorded)
-            loaded = sqlite_log.load(connection)
+            loaded = sqlite_log.load(connection, disk)
         record.write(loaded.state.revision)
         return connection, loaded, record
     except BaseException:
         connection.close()
+        if disk is not None:
+            disk.close()
+        if record is not None:
+            record.close()
         raise

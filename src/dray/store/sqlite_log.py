@@ -10,6 +10,7 @@ its own, tells how much was cut.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from dray.store.disk_keys import DiskKeys, outside
 from dray.store.interface import Event, KeyValue
 from dray.store.state import FIRST_REVISION, State
 
@@ -41,12 +43,13 @@ class WrongFile(sqlite3.DatabaseError):
     """A SQLite file, but not one of this store's, or of a format this release does not know."""
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open the file for this process alone, with a commit that returns after its fsync."""
+def connect(path: Path, *, exclusive: bool = True) -> sqlite3.Connection:
+    """Open the file, by default for this connection alone, with a commit that returns after its fsync."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=1.0)
     try:
         # Exclusive before WAL: the index of the log then lives on our heap, and a second process is kept out.
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        if exclusive:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
@@ -81,14 +84,15 @@ class Loaded:
     garbage: list[int]  # rows left over from a compaction that was cut short
 
 
-def load(connection: sqlite3.Connection) -> Loaded:
-    """State and history as of the last commit that reached the disk."""
+def load(connection: sqlite3.Connection, disk: DiskKeys | None = None) -> Loaded:
+    """State and history as of the last commit that reached the disk. Of keys that stay there, only the history is read."""
+    held = "" if disk is None else f" AND {outside(disk.prefix)}"
     ((compacted,),) = connection.execute("SELECT revision FROM compaction")
     base: dict[str, KeyValue] = {}
     garbage: list[int] = []
     expires_by_key: dict[str, float] = {}
     rows = connection.execute(
-        "SELECT revision, key, created, expires, value FROM log WHERE revision <= ? ORDER BY revision",
+        f"SELECT revision, key, created, expires, value FROM log WHERE revision <= ?{held} ORDER BY revision",
         (compacted,),
     )
     for revision, key, created, expires, value in rows:
@@ -100,13 +104,18 @@ def load(connection: sqlite3.Connection) -> Loaded:
         else:
             base[key] = KeyValue(key, value, created, revision)
         _note_expiry(expires_by_key, key, expires)
-    state = State(base.values(), revision=max(compacted, FIRST_REVISION), compacted=compacted)
+    state = State(base.values(), revision=max(compacted, FIRST_REVISION), compacted=compacted, disk=disk)
     rows = connection.execute(
-        "SELECT revision, key, expires, value FROM log WHERE revision > ? ORDER BY revision", (compacted,)
+        "SELECT revision, key, created, expires, value FROM log WHERE revision > ? ORDER BY revision",
+        (compacted,),
     )
-    for revision, key, expires, value in rows:
-        state.apply((Event(revision, key, value, state.get(key)),))
-        _note_expiry(expires_by_key, key, expires)
+    for revision, key, created, expires, value in rows:
+        if disk is None or not key.startswith(disk.prefix):
+            state.apply((Event(revision, key, value, state.get(key)),))
+            _note_expiry(expires_by_key, key, expires)
+        else:  # which is slower to read, and not needed for the first write of a key
+            previous = state.get(key) if created < revision else None
+            state.apply((Event(revision, key, value, previous),))
     expiries = [(at, entry) for key, at in expires_by_key.items() if (entry := state.get(key)) is not None]
     return Loaded(state, expiries, garbage)
 
@@ -124,6 +133,13 @@ class RevisionRecord:
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def lock(self) -> None:
+        """Keep other processes out of a store that several connections of this one have open."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise sqlite3.OperationalError("database is locked") from error
 
     def read(self) -> int:
         text = os.pread(self._descriptor, 21, 0)

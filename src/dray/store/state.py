@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
+from dray.store.disk_keys import DiskKeys
 from dray.store.history import History
 from dray.store.interface import Compacted, Event, FutureRevision, KeyValue, Page
 from dray.store.keys import SortedKeys, prefix_end
@@ -20,26 +21,42 @@ FIRST_REVISION = 1
 class State:
     """Entries at ``revision``, and the history since. Revisions have no gaps: one write, one revision."""
 
-    __slots__ = ("_entries", "_keys", "compacted", "history", "revision")
+    __slots__ = ("_entries", "_keys", "_on_disk", "compacted", "disk", "history", "revision")
 
     def __init__(
-        self, entries: Iterable[KeyValue] = (), *, revision: int = FIRST_REVISION, compacted: int = 0
+        self,
+        entries: Iterable[KeyValue] = (),
+        *,
+        revision: int = FIRST_REVISION,
+        compacted: int = 0,
+        disk: DiskKeys | None = None,
     ) -> None:
+        self.disk = disk
+        self._on_disk = "" if disk is None else disk.prefix
         self._entries = {entry.key: entry for entry in entries}
         self._keys = SortedKeys(self._entries)
         self.revision = revision
         self.compacted = compacted
-        self.history = History(compacted)
+        self.history = History(compacted, on_disk=self._on_disk)
 
     def get(self, key: str) -> KeyValue | None:
-        return self._entries.get(key)
+        found = self._entries.get(key)
+        if found is None and self.disk is not None and key.startswith(self._on_disk):
+            return self.disk.get(key, at=self.revision)
+        return found
+
+    def is_on_disk(self, key: str) -> bool:
+        return self.disk is not None and key.startswith(self._on_disk)
 
     def apply(self, events: Sequence[Event]) -> None:
         """Make ``events`` the newest. Their revisions are the next ones, ``previous`` is what each key holds."""
-        entries, keys = self._entries, self._keys
+        entries, keys, on_disk = self._entries, self._keys, self._on_disk
         for event in events:
             revision, key, value, previous = event.revision, event.key, event.value, event.previous
-            if value is None:
+            if on_disk and key.startswith(on_disk):
+                assert self.disk is not None
+                self.disk.note(key)
+            elif value is None:
                 del entries[key]
                 keys.remove(key)
             elif previous is None:
@@ -57,6 +74,7 @@ class State:
         return self.history.since(after, prefix=prefix)
 
     def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        """Entries that are held in memory."""
         if revision > self.revision:
             raise FutureRevision(revision, self.revision)
         low, high = max(start, prefix), prefix_end(prefix)
@@ -73,7 +91,7 @@ class State:
         """A range as it was at ``revision``: the keys untouched since, and what the others held then."""
         undone: dict[str, KeyValue | None] = {}
         for event in self.events(prefix, after=revision):
-            if event.key >= low:
+            if event.key >= low and not self.is_on_disk(event.key):
                 undone.setdefault(event.key, event.previous)
         # However many of the first keys were touched since, enough untouched ones are left to fill the limit.
         keys, beyond = self._keys.between(low, high, limit and limit + len(undone))

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 
+import aiohttp
 import pytest
 
+from dray.app import pki
+from dray.store.access import EtcdAccess
 from dray.store.etcd import EtcdStore
-from dray.store.etcd_api import compaction
+from dray.store.etcd_api import compaction, connection
 from dray.store.etcd_api import rpc_pb2 as rpc
 from dray.store.etcd_api.connection import Connection
-from dray.store.interface import Compacted, KeyExists, KeyValue, StoreUnavailable
+from dray.store.interface import (
+    Compacted,
+    Delete,
+    KeyExists,
+    KeyValue,
+    Put,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
+from tests.support.etcd import Etcd
 
 
 @contextlib.asynccontextmanager
@@ -202,3 +216,113 @@ async def test_servers_take_turns_in_compacting(fresh_etcd):
         assert caught.value.oldest == oldest
         assert mine[0] == others[0] == 2
         await connection.close()
+
+
+async def test_a_transaction_whose_answer_was_lost_is_known_by_everything_that_it_wrote(
+    etcd, root, monkeypatch
+):
+    async with opened(etcd.endpoint) as store, opened(etcd.endpoint) as other:
+        send = store._connection.txn
+
+        async def send_twice(request):
+            await send(request)
+            reply, _ = await send(request)
+            return reply, True
+
+        gone = await store.create(root + "gone", b"1")
+        monkeypatch.setattr(store._connection, "txn", send_twice)
+        revision = await store.transact([Delete(root + "gone", gone), Put(root + "b", b"1")])
+        entry = await store.get(root + "b")
+        assert entry is not None and entry.mod_revision == revision
+
+        async def lose(request):
+            """It never gets there; somebody else writes a part of the same."""
+            await other.create(root + "c", b"1")
+            reply, _ = await send(request)
+            return reply, True
+
+        monkeypatch.setattr(store._connection, "txn", lose)
+        with pytest.raises(KeyExists):
+            await store.transact([Put(root + "c", b"1"), Put(root + "d", b"1")])
+        assert await store.get(root + "d") is None
+
+
+# Access and health
+
+
+async def test_etcd_is_reached_with_tls_and_a_client_certificate(tool, tmp_path, monkeypatch):
+    keys = pki.ensure(tmp_path / "pki", ["127.0.0.1"])
+    etcd = Etcd(tool("etcd"), tmp_path, tls=keys)
+    etcd.start()
+    try:
+        client = keys.leaf("admin")
+        access = EtcdAccess(keys.ca, client.certificate, client.key)
+        store = await EtcdStore.open([etcd.endpoint], access=access)
+        first = await store.create("/a", b"1")
+        assert await store.wait_until_fresh() == first
+        await store.close()
+        monkeypatch.setattr(connection, "RETRY_SECONDS", 0.0)
+        monkeypatch.setattr(connection, "CALL_TIMEOUT", 1.0)
+        for wrong in (EtcdAccess(), EtcdAccess(keys.ca)):  # plain; without a certificate of one's own
+            with pytest.raises(StoreUnavailable, match=etcd.endpoint):
+                await EtcdStore.open([etcd.endpoint], access=wrong)
+    finally:
+        etcd.stop()
+
+
+@pytest.mark.parametrize(
+    ("access", "problem"),
+    [
+        (EtcdAccess(certificate=Path("c.pem")), "needs both --etcd-certfile and --etcd-keyfile"),
+        (EtcdAccess(username="u"), "needs both --etcd-username and --etcd-password-file"),
+        (EtcdAccess(ca=Path("/nowhere.pem")), "/nowhere.pem cannot be read"),
+    ],
+)
+async def test_access_that_cannot_work_is_refused_at_once(access, problem):
+    with pytest.raises(StoreError, match=problem):
+        await EtcdStore.open(["127.0.0.1:1"], access=access)
+
+
+async def test_user_and_password_open_etcd_and_a_token_that_ran_out_is_renewed(fresh_etcd, tmp_path):
+    async with aiohttp.ClientSession(f"http://{fresh_etcd.endpoint}") as session:
+        for path, body in (
+            ("user/add", {"name": "root", "password": "secret"}),
+            ("role/add", {"name": "root"}),
+            ("user/grant", {"user": "root", "role": "root"}),
+            ("enable", {}),
+        ):
+            async with session.post(f"/v3/auth/{path}", json=body) as answer:
+                assert answer.status == 200, await answer.text()
+    with pytest.raises(StoreError, match="etcd refuses"):
+        await EtcdStore.open([fresh_etcd.endpoint])
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    store = await EtcdStore.open(
+        [fresh_etcd.endpoint], access=EtcdAccess(username="root", password_file=password)
+    )
+    first = await store.create("/a", b"1")
+    store._connection._token = "run.out"
+    second = await store.update("/a", b"2", expected=first)
+    assert await store.wait_until_fresh() == second
+    await store.close()
+    password.write_text("wrong")
+    with pytest.raises(StoreError, match="authentication failed"):
+        await EtcdStore.open(
+            [fresh_etcd.endpoint], access=EtcdAccess(username="root", password_file=password)
+        )
+
+
+async def test_an_etcd_without_space_says_so(tool, tmp_path):
+    etcd = Etcd(tool("etcd"), tmp_path, options=["--quota-backend-bytes=2000000"])
+    etcd.start()
+    try:
+        async with opened(etcd.endpoint) as store:
+            await store.check_writable()
+            with pytest.raises(StoreFull, match="no space left"):
+                for n in range(400):  # etcd looks at the size of its file, which grows ten times a second
+                    await store.create(f"/{n}", b"x" * 200_000)
+            with pytest.raises(StoreFull, match="etcd has raised NOSPACE of member"):
+                await store.check_writable()
+            assert await store.get("/0") is not None, "reading goes on"
+    finally:
+        etcd.stop()

@@ -9,14 +9,17 @@ import pytest
 
 from dray.store.interface import (
     Compacted,
+    Delete,
     Event,
     FutureRevision,
     KeyExists,
     KeyNotFound,
     KeyValue,
+    Put,
     RevisionMismatch,
     Store,
     StoreUnavailable,
+    Unchanged,
     Watch,
 )
 
@@ -129,6 +132,90 @@ async def test_values_are_bytes_and_keys_any_text(opened, root):
         key, value = root + "größe/ü.x-y_z", bytes(range(256))
         await store.create(key, value)
         assert [(e.key, e.value) for e in (await store.range(root)).entries] == [(key, value)]
+
+
+# Transactions
+
+
+async def test_a_transaction_writes_all_its_keys_and_a_watch_gets_them_together(opened, root):
+    async with opened() as store:
+        gone = await store.create(root + "gone", b"1")
+        kept = await store.create(root + "kept", b"1")
+        async with store.watch(root, after=await store.current_revision()) as watch:
+            revision = await store.transact(
+                [
+                    Put(root + "new", b"2"),
+                    Unchanged(root + "absent", 0),
+                    Delete(root + "gone", gone),
+                    Put(root + "kept", b"2", kept),
+                ]
+            )
+            batch = await anext(aiter(watch))
+        assert summary(batch) == [("new", b"2"), ("gone", None), ("kept", b"2")]
+        assert batch[-1].revision == revision
+        assert await store.get(root + "kept") == KeyValue(root + "kept", b"2", kept, revision)
+        assert await names(store, root) == ["kept", "new"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "refusal"),
+    [
+        (lambda root, _: Put(root + "there", b"x"), KeyExists),
+        (lambda root, there: Put(root + "there", b"x", there + 1), RevisionMismatch),
+        (lambda root, _: Put(root + "absent", b"x", 7), KeyNotFound),
+        (lambda root, there: Delete(root + "there", there + 1), RevisionMismatch),
+        (lambda root, _: Delete(root + "absent", 7), KeyNotFound),
+        (lambda root, there: Unchanged(root + "there", there + 1), RevisionMismatch),
+        (lambda root, _: Unchanged(root + "there", 0), KeyExists),
+    ],
+)
+async def test_a_transaction_with_one_broken_condition_writes_nothing_and_names_the_key(
+    opened, root, broken, refusal
+):
+    async with opened() as store:
+        there = await store.create(root + "there", b"1")
+        operation = broken(root, there)
+        with pytest.raises(refusal) as caught:
+            await store.transact([Put(root + "first", b"1"), operation, Put(root + "last", b"1")])
+        assert caught.value.key == operation.key
+        assert caught.value.current == await store.get(operation.key)
+        assert await names(store, root) == ["there"]
+
+
+async def test_of_many_transactions_that_overlap_in_one_key_one_wins(opened, root):
+    async with opened() as store:
+        first = await store.create(root + "shared", b"0")
+        outcomes = await asyncio.gather(
+            *(
+                store.transact([Put(f"{root}own-{n}", b""), Put(root + "shared", b"%d" % n, first)])
+                for n in range(20)
+            ),
+            return_exceptions=True,
+        )
+        won = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, int)]
+        assert len(won) == 1
+        assert await names(store, root) == [f"own-{won[0]}", "shared"]
+
+
+async def test_single_writes_and_transactions_exclude_each_other(opened, root):
+    async with opened() as store:
+        first = await store.create(root + "a", b"0")
+        outcomes = await asyncio.gather(
+            store.update(root + "a", b"1", expected=first),
+            store.transact([Put(root + "b", b"2"), Unchanged(root + "a", first)]),
+            store.transact([Put(root + "a", b"3", first), Put(root + "c", b"3")]),
+            return_exceptions=True,
+        )
+        final = await store.get(root + "a")
+        assert final is not None and final.value == (b"1" if isinstance(outcomes[0], int) else b"3")
+        assert isinstance(outcomes[0], int) != isinstance(outcomes[2], int)
+
+
+async def test_a_transaction_is_there_when_the_store_is_opened_again(durable, root):
+    async with durable() as store:
+        await store.transact([Put(root + "a", b"1"), Put(root + "b", b"1")])
+    async with durable() as store:
+        assert await names(store, root) == ["a", "b"]
 
 
 # Ranges
@@ -329,6 +416,7 @@ async def test_a_closed_store_refuses_everything(opened, root):
         store.create(root, b""),
         store.update(root, b"", expected=1),
         store.delete(root, expected=1),
+        store.transact([Put(root, b"")]),
         store.current_revision(),
         store.wait_until_fresh(),
         store.compact(1),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.store.interface import Compacted, Event
+from dray.store.interface import Compacted, Event, KeyExists
 from dray.store.sqlite import SqliteStore
 
 LOAD = """
@@ -152,3 +152,20 @@ async def test_what_a_damaged_log_has_lost_is_counted_and_its_revisions_are_not_
     caplog.clear()
     await (await SqliteStore.open(copy)).close()
     assert not caplog.records
+
+
+async def test_keys_on_disk_are_known_after_a_restart(tmp_path: Path):
+    path = tmp_path / "store.db"
+    store = await SqliteStore.open(path, on_disk="/events/")
+    await store.create("/events/a", b"1", ttl=60)
+    await store.close()
+    store = await SqliteStore.open(path, on_disk="/events/")
+    try:
+        with pytest.raises(KeyExists):
+            await store.create("/events/a", b"2", ttl=60)
+        assert await store.get("/events/b") is None
+        await store.create("/events/b", b"1", ttl=60)
+        found = await store.get("/events/b")
+        assert found is not None and found.value == b"1"
+    finally:
+        await store.close()

@@ -45,7 +45,7 @@ def test_the_embedded_stores_do_not_import_grpc():
 async def test_an_etcd_on_another_machine_is_reached_without_tls_but_not_silently(
     tmp_path, monkeypatch, caplog
 ):
-    async def opened(cls: type[EtcdStore], endpoints: list[str]) -> list[str]:
+    async def opened(cls: type[EtcdStore], endpoints: list[str], access: object) -> list[str]:
         return endpoints
 
     monkeypatch.setattr(EtcdStore, "open", classmethod(opened))

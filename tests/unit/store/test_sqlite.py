@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dray.store import sqlite, sqlite_log
-from dray.store.interface import KeyExists, KeyValue, RevisionMismatch, StoreUnavailable
+from dray.store.interface import KeyExists, KeyValue, Put, RevisionMismatch, StoreUnavailable
 from dray.store.sqlite import SqliteStore
 
 
@@ -306,4 +306,14 @@ async def test_more_writes_than_one_statement_takes_are_split(tmp_path, monkeypa
     store = await SqliteStore.open(tmp_path / "s.db")
     revisions = await asyncio.gather(*(store.create(f"/{n:02}", b"") for n in range(40)))
     assert revisions == list(range(2, 42))
+    await store.close()
+
+
+async def test_a_transaction_is_never_split_over_two_commits(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite, "BATCH_WRITES", 7)
+    gate = Gate(monkeypatch)
+    gate.open()
+    store = await SqliteStore.open(tmp_path / "s.db")
+    await asyncio.gather(*(store.transact([Put(f"/{n}/{i}", b"") for i in range(3)]) for n in range(5)))
+    assert gate.sizes == [6, 6, 3]
     await store.close()

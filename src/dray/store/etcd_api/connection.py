@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -13,8 +14,9 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from dray.backoff import Backoff
+from dray.store.access import EtcdAccess
 from dray.store.etcd_api import rpc_pb2 as rpc
-from dray.store.interface import Compacted, FutureRevision, StoreError, StoreUnavailable
+from dray.store.interface import Compacted, FutureRevision, StoreError, StoreFull, StoreUnavailable
 
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
@@ -33,6 +35,7 @@ TXN_TIMEOUT: Final = 2.0
 RETRY_SECONDS: Final = 10.0
 RETRY_BACKOFF: Final = Backoff(initial=0.05, maximum=0.5)
 
+_REQUIRE_LEADER: Final = (("hasleader", "true"),)
 #: The whole key space, in etcd's spelling.
 EVERYTHING: Final = b"\0"
 
@@ -42,15 +45,21 @@ Reply = TypeVar("Reply", bound=Message)
 class Connection:
     """One channel per endpoint, made when first used. Calls go to the current one, until it fails."""
 
-    def __init__(self, endpoints: Sequence[str]) -> None:
+    def __init__(self, endpoints: Sequence[str], access: EtcdAccess | None = None) -> None:
         self._endpoints = list(endpoints)
+        self._access = access or EtcdAccess()
+        self._token = ""
         self._channels: dict[str, Any] = {}  # of grpc.aio.Channel, whose published types are incomplete
         self._calls: dict[tuple[str, str], Any] = {}
-        self._current = 0
+        self._current = random.randrange(len(self._endpoints))  # several API servers spread over the members
 
     def _channel(self, endpoint: str) -> Any:
         if endpoint not in self._channels:
-            self._channels[endpoint] = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
+            if self._access.tls:
+                credentials = grpc.ssl_channel_credentials(*self._access.pem())
+                self._channels[endpoint] = grpc.aio.secure_channel(endpoint, credentials, options=_OPTIONS)
+            else:
+                self._channels[endpoint] = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
         return self._channels[endpoint]
 
     def _endpoint(self) -> str:
@@ -77,12 +86,34 @@ class Connection:
         """The answer, and whether an earlier attempt may have been carried out without our learning of it."""
         return await self._call("KV/Txn", request, rpc.TxnResponse, timeout=TXN_TIMEOUT)
 
+    async def alarms(self) -> Sequence[rpc.AlarmMember]:
+        """What is wrong with members, as they say themselves."""
+        reply, _ = await self._call("Maintenance/Alarm", rpc.AlarmRequest(), rpc.AlarmResponse)
+        return list(reply.alarms)
+
+    async def status(self) -> rpc.StatusResponse:
+        """Version and size of the member that is used now."""
+        reply, _ = await self._call("Maintenance/Status", rpc.StatusRequest(), rpc.StatusResponse)
+        return reply
+
+    async def _metadata(self) -> tuple[tuple[str, str], ...]:
+        """A member that has lost its leader says so at once instead of keeping us waiting; and who we are."""
+        if self._access.username and not self._token:
+            request = rpc.AuthenticateRequest(name=self._access.username, password=self._access.password())
+            call = self._channel(self._endpoint()).unary_unary(
+                "/etcdserverpb.Auth/Authenticate",
+                request_serializer=rpc.AuthenticateRequest.SerializeToString,
+                response_deserializer=rpc.AuthenticateResponse.FromString,
+            )
+            self._token = (await call(request, timeout=CALL_TIMEOUT)).token
+        return (*_REQUIRE_LEADER, ("token", self._token)) if self._token else _REQUIRE_LEADER
+
     async def _call(
         self, method: str, request: Message, reply: type[Reply], *, timeout: float = CALL_TIMEOUT
     ) -> tuple[Reply, bool]:
         """The answer of the first member that gives one, and whether it was not the first that was asked."""
         began = time.monotonic()
-        failures = 0
+        failures, renewed = 0, False
         while True:
             endpoint = self._endpoint()
             call = self._calls.get((endpoint, method))
@@ -93,12 +124,16 @@ class Connection:
                     response_deserializer=reply.FromString,
                 )
             try:
-                return await call(request, timeout=timeout), failures > 0
+                return await call(request, timeout=timeout, metadata=await self._metadata()), failures > 0
             except grpc.aio.AioRpcError as error:
+                if _token_has_run_out(error) and not renewed:
+                    self._token, renewed = "", True
+                    continue
                 translated = _translate(error)
             except grpc.aio.UsageError as error:
                 raise StoreUnavailable("the connection to etcd has been closed") from error
-            if not isinstance(translated, StoreUnavailable) or time.monotonic() - began > RETRY_SECONDS:
+            lasting = not isinstance(translated, StoreUnavailable) or isinstance(translated, StoreFull)
+            if lasting or time.monotonic() - began > RETRY_SECONDS:
                 raise translated
             self._fail_over(endpoint)
             await asyncio.sleep(RETRY_BACKOFF.after(failures))
@@ -111,11 +146,16 @@ class Connection:
         Asking from ``after`` itself on makes etcd refuse exactly when something after it has been compacted.
         """
         endpoint = self._endpoint()
+        try:
+            metadata = await self._metadata()
+        except grpc.aio.AioRpcError as error:
+            self._fail_over(endpoint)
+            raise _translate(error) from error
         call = self._channel(endpoint).stream_stream(
             "/etcdserverpb.Watch/Watch",
             request_serializer=rpc.WatchRequest.SerializeToString,
             response_deserializer=rpc.WatchResponse.FromString,
-        )(metadata=(("hasleader", "true"),))
+        )(metadata=metadata)
         create = rpc.WatchCreateRequest(
             key=EVERYTHING, range_end=EVERYTHING, start_revision=max(after, 1), prev_kv=True
         )
@@ -123,7 +163,10 @@ class Connection:
             await call.write(rpc.WatchRequest(create_request=create))
             yield _events(call, after)
         except grpc.aio.AioRpcError as error:
-            self._fail_over(endpoint)
+            if _token_has_run_out(error):
+                self._token = ""
+            else:
+                self._fail_over(endpoint)
             raise _translate(error) from error
         except (grpc.aio.UsageError, asyncio.InvalidStateError) as error:
             raise StoreUnavailable("the connection to etcd has been closed") from error
@@ -139,6 +182,8 @@ async def _events(call: Any, after: int) -> AsyncIterator[Sequence[rpc.Event]]:
     while isinstance(response := await call.read(), rpc.WatchResponse):
         if response.compact_revision:
             raise Compacted(after, response.compact_revision)
+        if response.canceled and "auth" in response.cancel_reason:
+            raise StoreError(f"etcd refuses the watch: {response.cancel_reason}")
         if response.canceled:
             raise StoreUnavailable(f"etcd ended the watch: {response.cancel_reason}")
         if response.events:
@@ -154,4 +199,10 @@ def _translate(error: grpc.aio.AioRpcError) -> StoreError:
         return FutureRevision(0, 0)
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
         return StoreUnavailable(f"etcd cannot be reached: {details}")
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "space" in details:
+        return StoreFull("etcd has no space left: compact and defragment it, then disarm the NOSPACE alarm")
     return StoreError(f"etcd refuses: {details}")
+
+
+def _token_has_run_out(error: grpc.aio.AioRpcError) -> bool:
+    return error.code() is grpc.StatusCode.UNAUTHENTICATED

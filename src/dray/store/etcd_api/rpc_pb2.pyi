@@ -7,6 +7,15 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class AlarmType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NONE: _ClassVar[AlarmType]
+    NOSPACE: _ClassVar[AlarmType]
+    CORRUPT: _ClassVar[AlarmType]
+NONE: AlarmType
+NOSPACE: AlarmType
+CORRUPT: AlarmType
+
 class KeyValue(_message.Message):
     __slots__ = ("key", "create_revision", "mod_revision", "version", "value", "lease")
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -234,3 +243,67 @@ class LeaseGrantResponse(_message.Message):
     ID: int
     TTL: int
     def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., ID: _Optional[int] = ..., TTL: _Optional[int] = ...) -> None: ...
+
+class AuthenticateRequest(_message.Message):
+    __slots__ = ("name", "password")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    password: str
+    def __init__(self, name: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
+
+class AuthenticateResponse(_message.Message):
+    __slots__ = ("header", "token")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    header: ResponseHeader
+    token: str
+    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., token: _Optional[str] = ...) -> None: ...
+
+class AlarmRequest(_message.Message):
+    __slots__ = ("action", "memberID", "alarm")
+    class AlarmAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        GET: _ClassVar[AlarmRequest.AlarmAction]
+    GET: AlarmRequest.AlarmAction
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    MEMBERID_FIELD_NUMBER: _ClassVar[int]
+    ALARM_FIELD_NUMBER: _ClassVar[int]
+    action: AlarmRequest.AlarmAction
+    memberID: int
+    alarm: AlarmType
+    def __init__(self, action: _Optional[_Union[AlarmRequest.AlarmAction, str]] = ..., memberID: _Optional[int] = ..., alarm: _Optional[_Union[AlarmType, str]] = ...) -> None: ...
+
+class AlarmMember(_message.Message):
+    __slots__ = ("memberID", "alarm")
+    MEMBERID_FIELD_NUMBER: _ClassVar[int]
+    ALARM_FIELD_NUMBER: _ClassVar[int]
+    memberID: int
+    alarm: AlarmType
+    def __init__(self, memberID: _Optional[int] = ..., alarm: _Optional[_Union[AlarmType, str]] = ...) -> None: ...
+
+class AlarmResponse(_message.Message):
+    __slots__ = ("header", "alarms")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    ALARMS_FIELD_NUMBER: _ClassVar[int]
+    header: ResponseHeader
+    alarms: _containers.RepeatedCompositeFieldContainer[AlarmMember]
+    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., alarms: _Optional[_Iterable[_Union[AlarmMember, _Mapping]]] = ...) -> None: ...
+
+class StatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StatusResponse(_message.Message):
+    __slots__ = ("header", "version", "dbSize", "leader", "dbSizeInUse")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    DBSIZE_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    DBSIZEINUSE_FIELD_NUMBER: _ClassVar[int]
+    header: ResponseHeader
+    version: str
+    dbSize: int
+    leader: int
+    dbSizeInUse: int
+    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., version: _Optional[str] = ..., dbSize: _Optional[int] = ..., leader: _Optional[int] = ..., dbSizeInUse: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,149 @@
+"""Keys whose values stay on disk: those below one prefix that are written in great number, seldom read, and end by
+themselves. Nothing of them is held in memory, whatever their number.
+
+They are read from the store's log through connections of their own, beside the writer's, as of a revision: what is
+committed and not yet published is left out.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from dray.store.interface import KeyValue
+from dray.store.keys import prefix_end
+
+#: Keys after the end of a page that are counted at most.
+_MOST_COUNTED: Final = 10_000
+#: Bits that tell of keys, a power of two: 100,000 keys leave one in a thousand unknown ones to be looked for in vain.
+_NOTES: Final = 1 << 23
+_SECOND: Final = 23
+
+
+class Due(NamedTuple):
+    """A write of a key that has come to its end, unless it was written again since."""
+
+    expires: float
+    revision: int
+    key: str
+
+
+class DiskKeys:
+    """See ``prepare``, which must have been called once for the file."""
+
+    def __init__(self, path: Path, prefix: str) -> None:
+        self.prefix = prefix
+        self._path = path
+        self._connection = _connect(path)
+        self._noted = bytearray(_NOTES // 8)
+        # The bounds are written out: only so does SQLite know that the index has every row that is asked for.
+        self._log = f"log INDEXED BY on_disk WHERE {_within(prefix)}"
+
+    def note(self, key: str) -> None:
+        """A key has been written. Nobody need ask the file for a key that was never noted."""
+        first, second = _places(key)
+        self._noted[first >> 3] |= 1 << (first & 7)
+        self._noted[second >> 3] |= 1 << (second & 7)
+
+    def _is_noted(self, key: str) -> bool:
+        """Whether a key may be in the file: yes for every key that is, and seldom for another."""
+        first, second = _places(key)
+        noted = self._noted
+        return bool(noted[first >> 3] >> (first & 7) & noted[second >> 3] >> (second & 7) & 1)
+
+    def note_all(self) -> None:
+        """Note what the file has. It may take long."""
+        with closing(_connect(self._path)) as connection:
+            for (key,) in connection.execute(f"SELECT DISTINCT key FROM {self._log}"):
+                self.note(key)
+
+    def get(self, key: str, *, at: int) -> KeyValue | None:
+        if not self._is_noted(key):
+            return None
+        row = self._connection.execute(
+            f"SELECT revision, created, value FROM {self._log} AND key = ? AND revision <= ?"
+            " ORDER BY revision DESC LIMIT 1",
+            (key, at),
+        ).fetchone()
+        if row is None or row[2] is None:
+            return None
+        return KeyValue(key, row[2], row[1], row[0])
+
+    def range(self, low: str, high: str | None, *, limit: int = 0, at: int) -> tuple[Sequence[KeyValue], int]:
+        """Entries in ``[low, high)`` in order, ``limit`` at most (0: all), and how many follow, as far as it is counted.
+
+        It may take long and may be called in another thread.
+        """
+        newest = f"FROM {self._log} AND key >= ? AND key < ? AND revision <= ? GROUP BY key HAVING value IS NOT NULL"
+        bounds = (max(low, self.prefix), high or prefix_end(self.prefix), at)
+        with closing(_connect(self._path)) as connection:
+            rows = connection.execute(
+                f"SELECT key, value, created, max(revision) {newest} ORDER BY key LIMIT ?",
+                (*bounds, limit or -1),
+            )
+            entries = [KeyValue(*row) for row in rows]
+            if not limit or len(entries) < limit:
+                return entries, 0
+            ((following,),) = connection.execute(
+                f"SELECT count(*) FROM (SELECT value, max(revision) {newest} LIMIT {_MOST_COUNTED})",
+                (entries[-1].key + "\x00", *bounds[1:]),
+            )
+            return entries, following
+
+    def due(self, *, after: Due | None, until: float, at: int, limit: int) -> Sequence[Due]:
+        """What ends by ``until`` and comes after ``after``, in order."""
+        since, revision = (after.expires, after.revision) if after is not None else (0.0, 0)
+        rows = self._connection.execute(
+            "SELECT expires, revision, key FROM log INDEXED BY expiry WHERE expires IS NOT NULL"
+            f" AND (expires, revision) > (?, ?) AND expires <= ? AND revision <= ? AND {_within(self.prefix)}"
+            " ORDER BY expires, revision LIMIT ?",
+            (since, revision, until, at, limit),
+        )
+        return [Due(*row) for row in rows]
+
+    def garbage(self, *, compacted: int) -> list[int]:
+        """Rows that nobody can ask for since that compaction. There are some if one was cut short. It may take long."""
+        with closing(_connect(self._path)) as connection:
+            rows = connection.execute(
+                f"SELECT revision FROM log AS old INDEXED BY on_disk WHERE {_within(self.prefix)} AND revision <= ?1"
+                " AND (value IS NULL OR EXISTS (SELECT 1 FROM log AS newer INDEXED BY on_disk"
+                f" WHERE {_within(self.prefix, 'newer.')} AND newer.key = old.key"
+                " AND newer.revision > old.revision AND newer.revision <= ?1))",
+                (compacted,),
+            )
+            return [revision for (revision,) in rows]
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def prepare(connection: sqlite3.Connection, prefix: str) -> None:
+    """Make the indexes by which keys below ``prefix`` are read, and by which those that end are found."""
+    connection.execute(f"CREATE INDEX IF NOT EXISTS on_disk ON log (key, revision) WHERE {_within(prefix)}")
+    connection.execute("CREATE INDEX IF NOT EXISTS expiry ON log (expires) WHERE expires IS NOT NULL")
+
+
+def outside(prefix: str) -> str:
+    """The condition of rows that are held in memory."""
+    return f"NOT ({_within(prefix)})"
+
+
+def _places(key: str) -> tuple[int, int]:
+    """Two bits of the notes, of which a key that was written has both."""
+    hashed = hash(key)
+    return hashed & (_NOTES - 1), hashed >> _SECOND & (_NOTES - 1)
+
+
+def _within(prefix: str, table: str = "") -> str:
+    end = prefix_end(prefix)
+    assert end is not None and "'" not in prefix
+    return f"{table}key >= '{prefix}' AND {table}key < '{end}'"
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+    connection.execute("PRAGMA query_only = 1")
+    return connection
