@@ -16,6 +16,7 @@ from dray.api.release import V1_27, Release, Span
 if TYPE_CHECKING:
     from dray.api.types import Object
     from dray.api.types.core import Pod, PodResourceClaim
+    from dray.api.types.meta import OwnerReference
     from dray.api.types.resource import (
         AllocationResult,
         DeviceRequestAllocationResult,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         ResourceClaimConsumerReference,
     )
     from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicResourceClaim
+    from dray.api.types.scheduling_v1beta1 import PodGroup
 
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
@@ -117,7 +119,8 @@ def references(pod: Pod, *, fixed_names: bool = False) -> Sequence[ClaimReferenc
 def not_for_pod(pod: Pod, claim: Object, *, kind: str = "Pod") -> str:
     """Why a generated claim is not this pod's, or an empty string. Old releases write ``kind`` in lower case."""
     owner = controller_of(claim)
-    if owner is not None and owner.get("uid") == pod["metadata"]["uid"]:
+    # The pod of a manifest has no uid, and no claim is its own yet.
+    if owner is not None and (owner.get("uid") == pod["metadata"].get("uid") or is_of_group(pod, owner)):
         return ""
     mine, its = pod["metadata"], claim["metadata"]
     return (
@@ -126,8 +129,37 @@ def not_for_pod(pod: Pod, claim: Object, *, kind: str = "Pod") -> str:
     )
 
 
+def is_of_group(pod: Pod, owner: OwnerReference) -> bool:
+    """Whether the owner of a claim is the PodGroup of the pod."""
+    if owner.get("kind") != "PodGroup" or "schedulingGroup" not in pod["spec"]:
+        return False
+    return owner.get("name") == pod["spec"]["schedulingGroup"].get("podGroupName")
+
+
+def group_reference(group: PodGroup) -> ResourceClaimConsumerReference:
+    """The entry that reserves a claim for all pods of a group."""
+    metadata = group["metadata"]
+    return {
+        "apiGroup": "scheduling.k8s.io",
+        "resource": "podgroups",
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+
+
 def is_reserved_for(claim: ResourceClaim | ClassicResourceClaim, uid: str) -> bool:
     return any(entry.get("uid") == uid for entry in (claim.get("status") or {}).get("reservedFor") or ())
+
+
+def may_use(pod: Pod, claim: ResourceClaim | ClassicResourceClaim) -> bool:
+    """Whether a claim is reserved for the pod, or for the group that the pod is scheduled with."""
+    if is_reserved_for(claim, pod["metadata"]["uid"]):
+        return True
+    group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    return group is not None and any(
+        entry.get("resource") == "podgroups" and entry.get("name") == group
+        for entry in (claim.get("status") or {}).get("reservedFor") or ()
+    )
 
 
 def consumer_reference(pod: Pod) -> ResourceClaimConsumerReference:

@@ -50,6 +50,12 @@ class APIQuirks:
     admin_access_needs_namespace_label: bool
     #: The tolerations in an allocation are checked.
     checks_tolerations_of_results: bool
+    #: Pods whose containers have claims can be resized in place.
+    resizes_pods_with_claims: bool
+    #: Some of the rules are declared in the types: what breaks them is reported after everything else, and in other words.
+    declares_rules: bool
+    #: A patch that is no JSON, or an apply that is no YAML, is refused in words of its own before anything is patched.
+    checks_patches_first: bool
     #: The versions that objects are stored in.
     resource_storage_version: str
     mutating_policy_storage_version: str
@@ -71,6 +77,9 @@ class APIQuirks:
             writes_missing_devices_as_null=release < V1_36,
             admin_access_needs_namespace_label=release >= V1_33,
             checks_tolerations_of_results=release >= V1_37,
+            resizes_pods_with_claims=release >= V1_37,
+            declares_rules=release >= V1_37,
+            checks_patches_first=release >= V1_37,
             resource_storage_version=next(
                 (name for name, since in RESOURCE_VERSIONS.items() if Span(since).covers(release)), "v1"
             ),

@@ -1,10 +1,12 @@
-"""A cache for what is made of texts that clients send: bounded by bytes, because only short texts are kept."""
+"""Caches for what is made of texts that clients send: bounded by bytes, and not only by the number of texts."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from threading import Lock
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -24,6 +26,41 @@ def cache_short(
         @wraps(function)
         def call(text: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
             return (known if len(text) <= _LONGEST else function)(text, *args, **kwargs)  # type: ignore[arg-type]
+
+        return call
+
+    return decorate
+
+
+def cache_by_length(characters: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """A cache of results whose texts together have so many characters; those that were asked for last are kept.
+
+    The text is the first argument. For results that are many times as large as it, such as compiled expressions.
+    """
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        known: OrderedDict[Any, tuple[int, _R]] = OrderedDict()
+        held = 0
+        lock = Lock()  # large objects are checked in a thread
+
+        @wraps(function)
+        def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            nonlocal held
+            key = (args, *kwargs.items()) if kwargs else args
+            with lock:
+                if key in known:
+                    known.move_to_end(key)
+                    return known[key][1]
+            made = function(*args, **kwargs)
+            text: Any = args[0] if args else next(iter(kwargs.values()))
+            with lock:
+                if key not in known:
+                    known[key] = (len(text), made)
+                    held += len(text)
+                while held > characters and len(known) > 1:
+                    _, (length, _) = known.popitem(last=False)
+                    held -= length
+            return made
 
         return call
 

@@ -25,7 +25,7 @@ class UserInfo(NamedTuple):
         if self.groups:
             found["groups"] = list(self.groups)
         if self.extra:
-            found["extra"] = {key: list(values) for key, values in self.extra.items()}
+            found["extra"] = {key: list(values) for key, values in sorted(self.extra.items())}
         return found
 
 

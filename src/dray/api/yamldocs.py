@@ -10,6 +10,7 @@ import base64
 import binascii
 import math
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -73,6 +74,28 @@ def check(data: bytes | str) -> None:
         raise
     except InvalidYAML:
         pass
+
+
+#: A line of dashes that is no separator of documents: text processors make en dashes of hyphens.
+_TYPOGRAPHIC = re.compile(r"^(?=-{0,2}[‐-―−])[-‐-―−]{1,3}[ \t]*$", re.MULTILINE)
+
+
+def typographic_separator(text: str) -> InvalidYAML | None:
+    """Whether a line was meant to separate documents and does not, as a page has changed its hyphens."""
+    found = _TYPOGRAPHIC.search(text)
+    if found is None:
+        return None
+    sign = next(c for c in found[0] if c != "-")
+    line = text.count("\n", 0, found.start()) + 1
+    return InvalidYAML(
+        f"{found[0].strip()} separates no documents, as it has the sign {unicodedata.name(sign)} for a hyphen: write ---",
+        line=line,
+    )
+
+
+def with_separators(text: str) -> str:
+    """The text with such lines as they were meant."""
+    return _TYPOGRAPHIC.sub("---", text)
 
 
 def documents(data: bytes | str) -> Iterator[Document]:

@@ -39,8 +39,9 @@ def served(name, config="", gate_text=""):
         ("1.27", ["DynamicResourceAllocation"], ["DRAAdminAccess"]),
         ("1.32", ["DynamicResourceAllocation"], ["DRAAdminAccess", "DRAPrioritizedList"]),
         ("1.34", ["DRAAdminAccess", "DRAPrioritizedList"], ["DRAConsumableCapacity"]),
+        ("1.37", ["DRADeviceTaintRules"], ["DRAFractionalCapacityRange", "DRAWorkloadResourceClaims", "GenericWorkload"]),
         ("1.36", ["DRAConsumableCapacity", "DRADeviceTaints"], ["DRADeviceTaintRules", "DRAListTypeAttributes"]),
-        ("", ["DRADeviceTaintRules", "DRADerivedAttributes", "DRAListTypeAttributes"], ["DRAWorkloadResourceClaims"]),
+        ("", ["DRADeviceTaintRules", "DRADerivedAttributes", "DRAWorkloadResourceClaims", "GenericWorkload"], ["AllAlpha"]),
     ],
 )  # fmt: skip
 def test_defaults_are_those_of_the_release(release, on, off):
@@ -71,6 +72,11 @@ def test_a_whole_stage_is_set_at_once_but_single_settings_win():
             "DRAAdminAccess=false",
             "cannot set feature gate DRAAdminAccess to false, feature is locked to true",
         ),
+        (
+            "1.37",
+            "DRADeviceTaints=false",
+            "cannot set feature gate DRADeviceTaints to false, feature is locked to true",
+        ),
         ("1.36", "DRADeviceTaintRules", "missing bool value for DRADeviceTaintRules"),
         (
             "1.36",
@@ -90,10 +96,16 @@ def test_bad_gates_are_refused_in_upstreams_words(release, text, words):
     [
         ("1.26", ("v1alpha1",)),
         ("1.27", ("v1alpha2",)),
+        ("1.28", ("v1alpha2",)),
+        ("1.29", ("v1alpha2",)),
         ("1.30", ("v1alpha2",)),
+        ("1.31", ("v1alpha3",)),
         ("1.32", ("v1beta1", "v1alpha3")),
+        ("1.33", ("v1beta2", "v1beta1", "v1alpha3")),
         ("1.34", ("v1",)),
+        ("1.35", ("v1",)),
         ("1.36", ("v1",)),
+        ("1.37", ("v1",)),
         ("", ("v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2", "v1alpha1")),
     ],
 )
@@ -167,8 +179,8 @@ def test_releases_are_found_by_short_and_long_names():
     assert EffectiveVersion.parse(None) == EffectiveVersion()
     assert EffectiveVersion.parse("1.30").git_version == "v1.30.14"
     assert all(EffectiveVersion.parse(str(release)).release == release for release in EMULATED)
-    with pytest.raises(SettingError, match=r"cannot emulate release 1\.29"):
-        EffectiveVersion.parse("1.29")
+    with pytest.raises(SettingError, match=r"cannot emulate release 1\.25"):
+        EffectiveVersion.parse("1.25")
 
 
 def test_releases_are_ordered_and_named():

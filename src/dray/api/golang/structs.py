@@ -25,6 +25,12 @@ _NAMES: Final[Mapping[str, str]] = {
     "iqn": "IQN", "wwids": "WWIDs", "gmsaCredentialSpec": "GMSACredentialSpec", "qosClass": "QOSClass",
     "gmsaCredentialSpecName": "GMSACredentialSpecName", "podCIDRs": "PodCIDRs", "reportingComponent": "ReportingController",
 }  # fmt: skip
+#: Names of fields of single structs.
+_NAMES_IN: Final[Mapping[tuple[str, str], str]] = {
+    ("resource/v1.DeviceAttribute", name): name.title().removesuffix("s")
+    + ("Values" if name[-1] == "s" else "Value")
+    for name in ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
+}
 #: Structs whose internal counterpart has its fields in another order, or fewer of them.
 _ORDER: Final[Mapping[str, tuple[str, ...]]] = {
     "core/v1.PodSpec": (
@@ -95,7 +101,7 @@ def _struct(type_: Struct, value: Mapping[str, Any]) -> dict[str, Any]:
     for name in _names(type_):
         known = type_.by_name.get(name)
         if known is not None:
-            shown[_go(name)] = _field(known, value.get(name))
+            shown[_go(name, type_.name)] = _field(known, value.get(name))
         elif name in _IN_SECURITY_CONTEXT:
             shown[_go(name)] = value.get(name, False if name in _PLAIN_BOOLS else None)
     return shown
@@ -105,8 +111,8 @@ def _names(type_: Struct) -> Iterable[str]:
     return _ORDER.get(type_.name) or (f.name for f in type_.fields)
 
 
-def _go(name: str) -> str:
-    return _NAMES.get(name) or name[:1].upper() + name[1:]
+def _go(name: str, type_name: str = "") -> str:
+    return _NAMES_IN.get((type_name, name)) or _NAMES.get(name) or name[:1].upper() + name[1:]
 
 
 def _field(known: Field, value: Any) -> Any:

@@ -134,11 +134,31 @@ def _cells(obj: EndpointSlice, now: float) -> Sequence[object]:
     return printers.name(obj), obj.get("addressType", ""), _list(ports), _list(given), printers.age(obj, now)
 
 
+def _from_v1beta1(obj: Any) -> Any:
+    """Where an endpoint stands was one map, of which the zone and the node have fields of their own now."""
+    endpoints = []
+    for endpoint in obj.get("endpoints") or ():
+        topology = dict(endpoint.get("topology") or {})
+        found = {name: value for name, value in endpoint.items() if name != "topology"}
+        if zone := topology.pop("topology.kubernetes.io/zone", ""):
+            found["zone"] = zone
+        if topology:
+            found["deprecatedTopology"] = topology
+        endpoints.append(found)
+    return {**obj, "endpoints": endpoints}
+
+
 ENDPOINT_SLICE = Kind(
     group="discovery.k8s.io",
     kind="EndpointSlice",
     plural="endpointslices",
-    versions=(Version(name="v1", type="discovery/v1.EndpointSlice", default=_default),),
+    versions=(
+        Version(name="v1", type="discovery/v1.EndpointSlice", default=_default),
+        # Stored by upstream up to 1.32; no release here serves it.
+        Version(
+            name="v1beta1", type="discovery/v1beta1.EndpointSlice", default=_default, to_hub=_from_v1beta1
+        ),
+    ),
     storage="v1",
     strategy=EndpointSliceStrategy(),
     printer=printers.printer(

@@ -45,7 +45,9 @@ class PodDisruptionBudgetStatusStrategy(StatusStrategy["PodDisruptionBudget"]):
         self, new: PodDisruptionBudget, old: PodDisruptionBudget, ctx: Context
     ) -> Sequence[FieldError]:
         status = new.get("status", {})
-        found = objectmeta.validate_conditions(status.get("conditions") or (), STATUS.child("conditions"))
+        found = objectmeta.validate_conditions(
+            status.get("conditions") or (), STATUS.child("conditions"), declared=ctx.quirks.declares_rules
+        )
         return found + check_counts(status, STATUS, *_COUNTS)
 
 

@@ -31,6 +31,10 @@ _SECURITY = {
 }
 
 
+#: How deep dicts and lists of custom schemas are nested where recursion is Python's; real ones stay far below.
+_DEEPEST = 150
+
+
 class Document(NamedTuple):
     """An encoded document and its hash, which is its ETag, too."""
 
@@ -82,7 +86,11 @@ class OpenAPI:
 
     def v2_protobuf(self) -> Document:
         """The same for clients that ask for protobuf (``protobuf.accepted``); answer as ``protobuf.ANSWER_TYPE``."""
-        return self._cached("v2.pb", lambda: protobuf.encode(self._v2()))
+        return self._cached("v2.pb", lambda: protobuf.encode(self._v2(custom=self._shallow)))
+
+    def is_made(self, at: str) -> bool:
+        """Whether a document (``v2``, ``v2.pb`` or that of v3) has been asked for before; making one takes a while."""
+        return at in self._made
 
     def _locations(self) -> list[str]:
         groups = sorted({at.rpartition("/")[0] for at in self._groups if at.startswith("apis/")})
@@ -124,8 +132,13 @@ class OpenAPI:
             found.update(paths.of_kind(kind, version, schemas))
         return dict(sorted(found.items()))
 
-    def _v2(self) -> dict[str, Any]:
-        schemas = Schemas(release=self.release, v3=False, custom=self.custom)
+    def _shallow(self, kind: Kind, version: Version) -> dict[str, Any] | None:
+        """A custom schema as far as it can be nested in protobuf."""
+        schema = self.custom(kind, version)
+        return None if schema is None else _pruned(schema, _DEEPEST)
+
+    def _v2(self, *, custom: CustomSchema | None = None) -> dict[str, Any]:
+        schemas = Schemas(release=self.release, v3=False, custom=custom or self.custom)
         found: dict[str, Any] = {}
         for at in self._locations():
             found.update(self._paths(at, schemas))
@@ -137,6 +150,15 @@ class OpenAPI:
             "securityDefinitions": _SECURITY,
             "security": [{"BearerToken": []}],
         }
+
+
+def _pruned(value: Any, depth: int) -> Any:
+    """The same without what is nested deeper; there anything goes."""
+    if isinstance(value, dict):
+        return {key: _pruned(inner, depth - 1) for key, inner in value.items()} if depth > 0 else {}
+    if isinstance(value, list):
+        return [_pruned(inner, depth - 1) for inner in value] if depth > 0 else []
+    return value
 
 
 def _information(at: str, schemas: Schemas) -> dict[str, Any]:

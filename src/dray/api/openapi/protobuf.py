@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from dray.api.protobuf.wire import key, sized, varint
+
 #: What clients ask for, and what the answer is called: the older name is none that Go's own parser would take.
 MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 ANSWER_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -27,17 +29,8 @@ def encode(document: Mapping[str, Any]) -> bytes:
     return _message("Document", document)
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
 def _block(field: int, data: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(data)) + data
+    return key(field, 2) + sized(data)
 
 
 def _text(field: int, value: str) -> bytes:
@@ -49,15 +42,15 @@ def _texts(field: int, values: Iterable[str]) -> bytes:
 
 
 def _bool(field: int, value: bool) -> bytes:
-    return _varint(field << 3) + b"\1" if value else b""
+    return key(field, 0) + b"\1" if value else b""
 
 
 def _int(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(int(value) & (1 << 64) - 1)
+    return key(field, 0) + varint(int(value))
 
 
 def _double(field: int, value: float) -> bytes:
-    return _varint(field << 3 | 1) + pack("<d", value)
+    return key(field, 1) + pack("<d", value)
 
 
 def _any(field: int, value: Any) -> bytes:
@@ -201,9 +194,9 @@ _MESSAGES: Final[dict[str, dict[str, _Field]]] = {
 def _message(name: str, value: Mapping[str, Any]) -> bytes:
     table = _MESSAGES[name]
     out: list[bytes] = []
-    for key, member in value.items():
-        if (known := table.get(key)) is not None:
+    for member_name, member in value.items():
+        if (known := table.get(member_name)) is not None:
             out.append(known[1](known[0], member))
-        elif key.startswith("x-") and (extension := table.get("x-")) is not None:
-            out.append(_block(extension[0], _text(1, key) + _any(2, member)))
+        elif member_name.startswith("x-") and (extension := table.get("x-")) is not None:
+            out.append(_block(extension[0], _text(1, member_name) + _any(2, member)))
     return b"".join(out)

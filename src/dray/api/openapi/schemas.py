@@ -57,6 +57,10 @@ _RAW_FIELDS: Final = {
 }
 
 
+_ANYTHING: Final = "x-kubernetes-preserve-unknown-fields"
+_OBJECT: Final = frozenset({"apiVersion", "kind", "metadata"})
+
+
 def schema_name(type_name: str) -> str:
     """``core/v1.Pod`` as clients know it: ``io.k8s.api.core.v1.Pod``."""
     package, _, short = type_name.rpartition(".")
@@ -112,17 +116,27 @@ class Schemas:
         name = _custom_name(kind, version)
         if name not in self.found:
             marks = [{"group": kind.group, "kind": kind.kind, "version": version.name}]
-            custom = dict(self._custom(kind, version) or {"type": "object"})
-            if properties := custom.get("properties"):
-                head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
-                meta = {"metadata": self.ref("meta/v1.ObjectMeta")}
-                custom["properties"] = {
-                    **head,
-                    **meta,
-                    **{k: v for k, v in properties.items() if k != "metadata"},
-                }
+            custom = dict(self._custom(kind, version) or {})
+            if not custom or (custom.get(_ANYTHING) and not self._v3):
+                # Clients of v2 take properties for all there are, and would refuse what such a kind may hold.
+                custom = {"type": "object"}
+            else:
+                named = {k: v for k, v in (custom.get("properties") or {}).items() if k not in _OBJECT}
+                custom["properties"] = {**self._of_every_object("meta/v1.ObjectMeta"), **named}
             self.found[name] = {**custom, "x-kubernetes-group-version-kind": marks}
         return {"$ref": self._prefix + name}
+
+    def _of_every_object(self, metadata: str) -> dict[str, Schema]:
+        """What an object is and what it is called, in the words that a built-in kind has for it."""
+        words = descriptions.of("core/v1.ConfigMap")
+        reference = self.ref(metadata)
+        found: dict[str, Schema] = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+        # In v3 nothing may stand beside a reference.
+        found["metadata"] = {"allOf": [reference], "default": {}} if self._v3 else dict(reference)
+        for name, schema in found.items():
+            if text := words.get(name):
+                schema["description"] = text
+        return found
 
     def list_ref(self, kind: Kind, version: Version) -> Schema:
         """A reference to the list of a kind."""
@@ -134,12 +148,8 @@ class Schemas:
         name = f"{_custom_name(kind, version)}List"
         if name not in self.found:
             items = {"type": "array", "items": self.kind_ref(kind, version)}
-            properties = {
-                "apiVersion": {"type": "string"},
-                "items": items,
-                "kind": {"type": "string"},
-                "metadata": self.ref("meta/v1.ListMeta"),
-            }
+            items["description"] = f"List of {kind.plural}."
+            properties = {**self._of_every_object("meta/v1.ListMeta"), "items": items}
             marks = [{"group": kind.group, "kind": listed, "version": version.name}]
             self.found[name] = {
                 "type": "object",

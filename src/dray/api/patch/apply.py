@@ -219,7 +219,7 @@ class Applier:
             if not fields:
                 del managers[manager]
             elif fields is not owned.fields:
-                managers[manager] = owned._replace(fields=fields)
+                managers[manager] = Owned(fields, owned.api_version, owned.time)
         if conflicts and not force:
             raise _Conflicts(conflicts)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from dray.api.patch.fieldsets import (
     EMPTY,
     FieldSet,
@@ -72,6 +74,7 @@ class Owned(NamedTuple):
     fields: FieldSet
     api_version: str
     time: str | None
+    entry: Entry | None = None  # as it is stored, while nothing of it has changed
 
 
 Managers = dict[Manager, Owned]
@@ -96,7 +99,7 @@ def _agent_name(user_agent: str) -> str:
     return name or "unknown"
 
 
-def read_entries(entries: Sequence[Mapping[str, Any]] | None) -> Managers | None:
+def read_entries(entries: Sequence[Entry] | None, *, stored: bool = False) -> Managers | None:
     """The managers behind a list of entries; None if an entry makes no sense."""
     managers: Managers = {}
     for entry in entries or ():
@@ -108,7 +111,7 @@ def read_entries(entries: Sequence[Mapping[str, Any]] | None) -> Managers | None
             return None
         version = "" if operation == "Apply" else api_version
         manager = Manager(entry.get("manager", ""), operation, version, entry.get("subresource", ""))
-        managers[manager] = Owned(fields, api_version, entry.get("time"))
+        managers[manager] = Owned(fields, api_version, entry.get("time"), entry if stored else None)
     return managers
 
 
@@ -120,12 +123,65 @@ def write_entries(managers: Managers) -> list[Entry]:
             key=lambda m: (m[0].operation, m[1].time or "", m[0].name, m[1].api_version, m[0].subresource)
         )
     return [
-        _entry(name, operation, api_version, time, fields, subresource)
-        for (name, operation, _, subresource), (fields, api_version, time) in ordered
+        _entry(name, operation, api_version, time, fields, subresource) if entry is None else entry
+        for (name, operation, _, subresource), (fields, api_version, time, entry) in ordered
     ]
 
 
+#: Upstream writes the fields of a struct or map first, then items by key, by value and by index.
+_KINDS_OF_ELEMENTS: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
+_encode: Final = msgspec.json.Encoder().encode
+_in_order: dict[bytes, FieldSet] = {}
+_MOST_REMEMBERED: Final = 1024
+_LONGEST_REMEMBERED: Final = 8192
+#: Owners and consumers are told apart by their uid: no other object has the same set.
+_KEYED_BY_UID: Final = rb'"k:{\"uid\":'
+
+
+def _sorted(fields: FieldSet) -> FieldSet:
+    """The same set in upstream's order. Many objects have equal sets, or equal parts beside an item that is their own:
+    most are found and not sorted, and are held once."""
+    if not fields:
+        return EMPTY
+    encoded = _encode(fields)
+    found = _in_order.get(encoded)
+    if found is None:
+        if _KEYED_BY_UID in encoded:
+            return {element: _sorted(fields[element]) for element in _order(fields)}
+        found = _in_element_order(fields)
+        if len(encoded) <= _LONGEST_REMEMBERED:
+            if len(_in_order) >= _MOST_REMEMBERED:
+                _in_order.clear()
+            _in_order[encoded] = found
+    return found
+
+
+def _in_element_order(fields: FieldSet) -> FieldSet:
+    if not fields:
+        return EMPTY
+    return {element: _in_element_order(fields[element]) for element in _order(fields)}
+
+
+def _order(fields: FieldSet) -> list[str]:
+    order = sorted(fields)
+    if order[-1] > "j" and any(
+        element[0] == "i" for element in order
+    ):  # the one kind that the alphabet misplaces
+        order.sort(key=_rank)
+    return order
+
+
+def _rank(element: str) -> tuple[int, str]:
+    return (-1, "") if element == "." else (_KINDS_OF_ELEMENTS.get(element[:1], 4), element)
+
+
 def _entry(
+    name: str, operation: str, api_version: str, time: str | None, fields: FieldSet, subresource: str
+) -> Entry:
+    return _ordered_entry(name, operation, api_version, time, _sorted(fields), subresource)
+
+
+def _ordered_entry(
     name: str, operation: str, api_version: str, time: str | None, fields: FieldSet, subresource: str
 ) -> Entry:
     entry: Entry = {"manager": name} if name else {}
@@ -160,7 +216,7 @@ def track(
     try:
         if old is None and not _entries(new):
             mine = _fields_of_new(type_, new, reset)
-            return [_entry(manager, "Update", api_version, now, mine, subresource)] if mine else []
+            return [_ordered_entry(manager, "Update", api_version, now, mine, subresource)] if mine else []
         me = Manager(manager, "Update", api_version, subresource)
         managers = _starting_point(old, new, subresource)
         if not managers and old is not None:
@@ -189,7 +245,7 @@ def _starting_point(old: Object | None, new: Object, subresource: str) -> Manage
             managers = read_entries(given)
             if managers:
                 return managers
-    return read_entries(live) or {}
+    return read_entries(live, stored=True) or {}
 
 
 def _entries(obj: Object | None) -> list[Entry] | None:
@@ -206,7 +262,7 @@ def changed_fields(type_: Struct, old: Object, new: Object, reset: FieldSet | No
 
 
 def _fields_of_new(type_: Struct, new: Object, reset: FieldSet | None) -> FieldSet:
-    """What the writer of a new object owns: what an empty one has not."""
+    """What the writer of a new object owns, in order: what an empty one has not."""
     blank = _blank(type_)
     mine: FieldSet = {}
     named: FieldSet = {}
@@ -215,21 +271,23 @@ def _fields_of_new(type_: Struct, new: Object, reset: FieldSet | None) -> FieldS
             key, node = child
             named[key] = EMPTY if node is LEAF else node.made(value)
     if named:
-        mine[_METADATA] = named
+        mine[_METADATA] = _sorted(named)
     for name, part in new.items():
         if (slot := blank.rest.get(name)) is None:
             if type_.open_ended and name not in _TYPED:
-                mine[f"f:{name}"] = FREE.made(part)
+                mine[f"f:{name}"] = _in_element_order(FREE.made(part))
         elif slot.empty != part:
             if slot.node is LEAF:
                 mine[slot.key] = EMPTY
             elif (below := _gained(slot, part)) is not None:
                 mine[slot.key] = below
-    return without(mine, reset) if reset else mine
+    if reset:
+        mine = without(mine, reset)
+    return {key: mine[key] for key in sorted(mine)}
 
 
 def _gained(slot: _Slot, part: Any) -> FieldSet | None:
-    """The fields that a part has and an empty one has not. Many objects differ in nothing but their metadata."""
+    """The fields, in order, that a part has and an empty one has not. Many objects differ in nothing but metadata."""
     key = (slot, content_key(part))
     if (known := _known_gains.get(key)) is not None:
         return known
@@ -238,6 +296,8 @@ def _gained(slot: _Slot, part: Any) -> FieldSet | None:
     else:
         added, modified, _ = slot.node.compare(slot.empty, part)
         found = modified if added is None else added if modified is None else union(added, modified)
+    if found is not None:
+        found = _in_element_order(found)
     if found is not None and key[1]:
         if len(_known_gains) >= _MOST_KNOWN:
             del _known_gains[next(iter(_known_gains))]
@@ -310,7 +370,7 @@ def _take_away(
         if not fields:
             del managers[manager]
         elif fields is not owned.fields:
-            managers[manager] = owned._replace(fields=fields)
+            managers[manager] = Owned(fields, version, owned.time)
 
 
 def changes_in(

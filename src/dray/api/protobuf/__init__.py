@@ -11,7 +11,7 @@ from typing import Final
 
 from dray.api.protobuf.decoder import decode
 from dray.api.protobuf.encoder import encode
-from dray.api.protobuf.envelope import Envelope, enclose, frame, head, list_message, unwrap, wrap
+from dray.api.protobuf.envelope import MAGIC, Envelope, enclose, frame, head, list_message, unwrap, wrap
 from dray.api.protobuf.typemeta import has_protobuf, type_for
 from dray.api.protobuf.wire import Malformed
 
@@ -19,6 +19,7 @@ from dray.api.protobuf.wire import Malformed
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 
 __all__ = [
+    "MAGIC",
     "MEDIA_TYPE",
     "Envelope",
     "Malformed",

@@ -10,7 +10,8 @@ from dray.api.protobuf.leaves import text
 from dray.api.protobuf.typemeta import type_for
 from dray.api.protobuf.wire import Malformed, sized, small
 
-_MAGIC: Final = b"k8s\x00"
+#: Every object in protobuf begins so, on the wire and in the store.
+MAGIC: Final = b"k8s\x00"
 _NO_ENCODING: Final = b"\x1a\x00\x22\x00"  # content encoding and content type: both empty
 
 
@@ -26,13 +27,13 @@ def unwrap(data: bytes) -> Envelope:
     """Open an envelope; Malformed if it is none."""
     if not data:
         raise Malformed("empty data")
-    if not data.startswith(_MAGIC):
+    if not data.startswith(MAGIC):
         raise Malformed(
-            f"provided data does not appear to be a protobuf message, expected prefix [{' '.join(map(str, _MAGIC))}]"
+            f"provided data does not appear to be a protobuf message, expected prefix [{' '.join(map(str, MAGIC))}]"
         )
-    if len(data) == len(_MAGIC):
+    if len(data) == len(MAGIC):
         raise Malformed("empty body")
-    found = _payloads(data, len(_MAGIC))
+    found = _payloads(data, len(MAGIC))
     named = _payloads(found.get(1, b""), 0)
     return Envelope(text(named.get(1, b"")), text(named.get(2, b"")), found.get(2, b""))
 
@@ -48,7 +49,7 @@ def _payloads(data: bytes, at: int) -> dict[int, bytes]:
 def head(api_version: str, kind: str) -> bytes:
     """The beginning of every envelope with an object of this type."""
     named = b"\n" + sized(api_version.encode()) + b"\x12" + sized(kind.encode())
-    return _MAGIC + b"\n" + sized(named) + b"\x12"
+    return MAGIC + b"\n" + sized(named) + b"\x12"
 
 
 def wrap(head: bytes, message: bytes) -> bytes:

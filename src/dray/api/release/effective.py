@@ -7,7 +7,23 @@ from dataclasses import dataclass
 from typing import Final
 
 from dray.api.release.featuregates import Feature, Gates, known_features
-from dray.api.release.release import NEWEST, V1_26, V1_27, V1_30, V1_32, V1_33, V1_34, V1_36, Release, Span
+from dray.api.release.release import (
+    NEWEST,
+    V1_26,
+    V1_27,
+    V1_28,
+    V1_29,
+    V1_30,
+    V1_31,
+    V1_32,
+    V1_33,
+    V1_34,
+    V1_35,
+    V1_36,
+    V1_37,
+    Release,
+    Span,
+)
 from dray.api.release.serving import GroupVersion, Serving, check_runtime_config, served_ever
 from dray.api.release.settings import SettingError
 
@@ -18,18 +34,31 @@ _DRA: Final = "DynamicResourceAllocation"
 EMULATED: Final[Mapping[Release, str]] = {
     V1_26: "v1.26.15",
     V1_27: "v1.27.16",
+    V1_28: "v1.28.15",
+    V1_29: "v1.29.15",
     V1_30: "v1.30.14",
+    V1_31: "v1.31.14",
     V1_32: "v1.32.13",
+    V1_33: "v1.33.13",
     V1_34: "v1.34.11",
+    V1_35: "v1.35.8",
     V1_36: "v1.36.4",
+    V1_37: "v1.37.0",
 }
 #: The releases in which Dynamic Resource Allocation was opt-in; such a release is emulated for its sake, so it is on.
 _DRA_OPT_IN: Final = Span(until=V1_33)
 #: The releases with claims that drivers' controllers allocate.
 _CLASSIC: Final = Span(until=V1_30)
-#: Gates that stay off although everything else of Dynamic Resource Allocation is on without an emulated release:
-#: they need kinds that are not served (PodGroup) or only restrict.
-_KEPT_OFF: Final = frozenset({"DRAWorkloadResourceClaims"})
+#: Gates that are on without an emulated release beside those of Dynamic Resource Allocation: pods that start together.
+_GROUPS_OF_PODS: Final = frozenset(
+    {
+        "CompositePodGroup",
+        "GenericWorkload",
+        "PodGroupPreemptionPolicy",
+        "TopologyAwareWorkloadScheduling",
+        "WorkloadWithJob",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +66,12 @@ class EffectiveVersion:
     """Upstream's EffectiveVersion (component-base/compatibility).
 
     ``emulation`` is the release that ``--emulate`` names. None, the default, is the newest behaviour, with every
-    version and generation of the API served side by side.
+    version and generation of the API served side by side. ``server`` is the release of the API server that a component
+    without an emulation works on: it decides and writes as that release does, and what is dray's own stays on.
     """
 
     emulation: Release | None = None
+    server: Release | None = None
 
     @classmethod
     def parse(cls, text: str | None) -> EffectiveVersion:
@@ -52,6 +83,11 @@ class EffectiveVersion:
                 return cls(release)
         raise SettingError(f"cannot emulate release {text}: known are {', '.join(map(str, EMULATED))}")
 
+    @classmethod
+    def of_server(cls, release: Release | None) -> EffectiveVersion:
+        """What suits a server of a release, or the nearest one that is known; None is dray's own with everything."""
+        return cls(server=None if release is None else min(max(release, min(EMULATED)), max(EMULATED)))
+
     @property
     def emulated(self) -> bool:
         return self.emulation is not None
@@ -59,7 +95,7 @@ class EffectiveVersion:
     @property
     def release(self) -> Release:
         """The release whose behaviour is followed."""
-        return self.emulation or NEWEST
+        return self.emulation or self.server or NEWEST
 
     @property
     def git_version(self) -> str:
@@ -68,7 +104,8 @@ class EffectiveVersion:
     @property
     def serves_classic(self) -> bool:
         """Whether claims negotiated with drivers' controllers (v1alpha2 and before) may be there."""
-        return self.emulation is None or _CLASSIC.covers(self.emulation)
+        release = self.emulation or self.server
+        return release is None or _CLASSIC.covers(release)
 
     def known_gates(self) -> Mapping[str, Feature]:
         return known_features(self.release)
@@ -79,7 +116,8 @@ class EffectiveVersion:
         known = self.known_gates()
         on = {name for name, feature in known.items() if feature.on}
         if self.emulation is None:
-            on |= {name for name in known if name.startswith("DRA") and name not in _KEPT_OFF}
+            on |= {name for name in known if name.startswith("DRA") or name == _DRA}
+            on |= _GROUPS_OF_PODS & known.keys() if self.server is None else set()
         elif _DRA_OPT_IN.covers(self.emulation):
             on.add(_DRA)
         for name, value in changes.items():

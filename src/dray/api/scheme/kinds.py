@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from dray.api.release import Gates
 from dray.api.scheme.strategy import Strategy, UpdateStrategy
@@ -41,6 +41,8 @@ class Version:
     default: Callable[[Any], None] | None = None
     to_hub: Callable[[Any], Any] | None = None
     from_hub: Callable[[Any], Any] | None = None
+    #: An update needs a resourceVersion and a deletion is answered with a Status, whatever the strategy says.
+    strict: bool = False
     deprecated: str = ""  # the Warning text, with upstream's wording
     served: Callable[[Gates], bool] | None = None  # beyond the release table, e.g. behind a gate
     #: custom resources bring their own shape: called after parsing with the object (changed in place: unknown fields
@@ -75,6 +77,12 @@ class Scale:
     spec_replicas: tuple[str, ...] = ("spec", "replicas")
     status_replicas: tuple[str, ...] = ("status", "replicas")
     selector: Callable[[Any], str] | None = None
+
+
+class Converter(Protocol):
+    """Converts objects of a kind from one version to another."""
+
+    def convert(self, obj: Mapping[str, Any], target: str) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,12 +125,20 @@ class Kind:
     actions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: the kind whose storage and hub this one shares (events.k8s.io events are stored as core events)
     stored_as: Kind | None = None
+    #: A list that lacks an object which cannot be read does harm: its reader would give devices out twice.
+    must_list_all: bool = False
+    conversion: Converter | None = None  # of custom resources whose versions a webhook converts
     custom: bool = False  # made from a CustomResourceDefinition: no strategic merge patch, no protobuf
 
     @property
     def virtual(self) -> bool:
         """Never stored: the answer to a POST is all there is (access and token reviews, bindings)."""
         return self.verbs == ("create",)
+
+    @property
+    def error_group(self) -> str:
+        """The group that errors name: that of the kind whose storage is shared."""
+        return self.group if self.stored_as is None else self.stored_as.group
 
     def version(self, name: str) -> Version:
         for v in self.versions:

@@ -14,8 +14,10 @@ from dray.api.scheme.kinds import Kind, Version
 
 #: Packages whose ``kinds(quirks)`` or ``KINDS`` give the kinds of a group, in the order of discovery.
 _GROUPS: Final = (
-    "core", "apps", "events", "authentication", "authorization", "batch", "certificates", "policy", "rbac", "storage",
-    "admissionregistration", "apiextensions", "scheduling", "coordination", "node", "discovery", "resource",
+    "core", "apiregistration", "apps", "events", "authentication", "authorization", "autoscaling", "batch",
+    "certificates", "networking", "policy", "rbac", "storage", "admissionregistration", "apiextensions", "scheduling",
+    "coordination", "node", "discovery", "resource", "flowcontrol",
+    "storagemigration",
 )  # fmt: skip
 
 

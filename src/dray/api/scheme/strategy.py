@@ -73,6 +73,10 @@ class UpdateStrategy(Generic[T]):
     #: Paths that writes through this resource never change, such as ``(("metadata",), ("spec",))``, so that no field
     #: manager comes to own them. None: ``status`` for a kind with a status subresource, ``spec`` for a subresource.
     reset: tuple[tuple[str, ...], ...] | None = None
+    #: The rules for updates look at the whole metadata once more, and clients see such causes once more.
+    rechecks_metadata = False
+    #: Upstream declares rules for the fields of the kind, and then says everything only once.
+    has_declared_rules = False
 
     def prepare_update(self, new: T, old: T, ctx: Context) -> None:
         """Reset what this resource must not change; drop gated fields that ``old`` does not use."""
@@ -93,6 +97,8 @@ class Strategy(UpdateStrategy[T]):
     create_on_update = False
     #: DELETE answers with the deleted object; otherwise with a Status.
     delete_returns_object = False
+    #: DELETE without a propagation policy leaves the dependents, as it did before there was a garbage collector.
+    orphans_dependents = False
     #: How metadata.name is checked: called with (name, is_prefix), returns messages.
     check_name: Callable[[str, bool], Sequence[str]] | None = None
 

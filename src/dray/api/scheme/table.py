@@ -59,6 +59,14 @@ def row(
     return result
 
 
+def bookmark_row(printer: Printer, obj: Object, *, version: str = "v1") -> Object:
+    """The row of a bookmark, which is about no object: what it says is in the metadata that goes along."""
+    return {
+        "cells": ["" for _ in printer.columns],
+        "object": partial_object_metadata(obj, version=version),
+    }
+
+
 def partial_object_metadata(obj: Object, *, version: str = "v1") -> Object:
     """An object's metadata, without the rest."""
     return {

@@ -1,35 +1,15 @@
-"""The structs of autoscaling/v1 as types of documents.
+"""The structs of autoscaling/v2 as types of documents.
 
-Written by ``make types`` from ``api/schema/types/autoscaling_v1.types``; not to be edited.
+Written by ``make types`` from ``api/schema/types/autoscaling_v2.types``; not to be edited.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Required, TypedDict
 
 if TYPE_CHECKING:
     from dray.api.types.meta import LabelSelector, ObjectMeta
-
-
-class CrossVersionObjectReference(TypedDict, total=False):
-    kind: str
-    name: str
-    apiVersion: str
-
-
-class HorizontalPodAutoscalerSpec(TypedDict, total=False):
-    scaleTargetRef: CrossVersionObjectReference
-    minReplicas: int
-    maxReplicas: int
-    targetCPUUtilizationPercentage: int
-
-
-class HorizontalPodAutoscalerStatus(TypedDict, total=False):
-    observedGeneration: int
-    lastScaleTime: str
-    currentReplicas: int
-    desiredReplicas: int
-    currentCPUUtilizationPercentage: int
 
 
 class HorizontalPodAutoscaler(TypedDict, total=False):
@@ -40,25 +20,22 @@ class HorizontalPodAutoscaler(TypedDict, total=False):
     status: HorizontalPodAutoscalerStatus
 
 
-class Scale(TypedDict, total=False):
+class HorizontalPodAutoscalerSpec(TypedDict, total=False):
+    scaleTargetRef: CrossVersionObjectReference
+    minReplicas: int
+    maxReplicas: int
+    metrics: Sequence[MetricSpec]
+    behavior: HorizontalPodAutoscalerBehavior
+
+
+class CrossVersionObjectReference(TypedDict, total=False):
     kind: str
+    name: str
     apiVersion: str
-    metadata: ObjectMeta
-    spec: ScaleSpec
-    status: ScaleStatus
-
-
-class ScaleSpec(TypedDict, total=False):
-    replicas: int
-
-
-class ScaleStatus(TypedDict, total=False):
-    replicas: int
-    selector: str
 
 
 class MetricSpec(TypedDict, total=False):
-    type: str
+    type: Required[str]
     object: ObjectMetricSource
     pods: PodsMetricSource
     resource: ResourceMetricSource
@@ -66,42 +43,82 @@ class MetricSpec(TypedDict, total=False):
     external: ExternalMetricSource
 
 
+class HorizontalPodAutoscalerBehavior(TypedDict, total=False):
+    scaleUp: HPAScalingRules
+    scaleDown: HPAScalingRules
+
+
+class HPAScalingRules(TypedDict, total=False):
+    stabilizationWindowSeconds: int
+    selectPolicy: str
+    policies: Sequence[HPAScalingPolicy]
+    tolerance: str
+
+
+class HPAScalingPolicy(TypedDict, total=False):
+    type: Required[str]
+    value: Required[int]
+    periodSeconds: Required[int]
+
+
 class ObjectMetricSource(TypedDict, total=False):
-    target: CrossVersionObjectReference
-    metricName: str
-    targetValue: str
-    selector: LabelSelector
-    averageValue: str
+    describedObject: CrossVersionObjectReference
+    target: MetricTarget
+    metric: MetricIdentifier
 
 
 class PodsMetricSource(TypedDict, total=False):
-    metricName: str
-    targetAverageValue: str
-    selector: LabelSelector
+    metric: MetricIdentifier
+    target: MetricTarget
 
 
 class ResourceMetricSource(TypedDict, total=False):
     name: str
-    targetAverageUtilization: int
-    targetAverageValue: str
+    target: MetricTarget
 
 
 class ContainerResourceMetricSource(TypedDict, total=False):
     name: str
-    targetAverageUtilization: int
-    targetAverageValue: str
+    target: MetricTarget
     container: str
 
 
 class ExternalMetricSource(TypedDict, total=False):
-    metricName: str
-    metricSelector: LabelSelector
-    targetValue: str
-    targetAverageValue: str
+    metric: MetricIdentifier
+    target: MetricTarget
+
+
+class MetricIdentifier(TypedDict, total=False):
+    name: str
+    selector: LabelSelector
+
+
+class MetricTarget(TypedDict, total=False):
+    type: str
+    value: str
+    averageValue: str
+    averageUtilization: int
+
+
+class HorizontalPodAutoscalerStatus(TypedDict, total=False):
+    observedGeneration: int
+    lastScaleTime: str
+    currentReplicas: int
+    desiredReplicas: int
+    currentMetrics: Sequence[MetricStatus]
+    conditions: Sequence[HorizontalPodAutoscalerCondition]
+
+
+class HorizontalPodAutoscalerCondition(TypedDict, total=False):
+    type: Required[str]
+    status: Required[str]
+    lastTransitionTime: str
+    reason: str
+    message: str
 
 
 class MetricStatus(TypedDict, total=False):
-    type: str
+    type: Required[str]
     object: ObjectMetricStatus
     pods: PodsMetricStatus
     resource: ResourceMetricStatus
@@ -109,44 +126,34 @@ class MetricStatus(TypedDict, total=False):
     external: ExternalMetricStatus
 
 
-class HorizontalPodAutoscalerCondition(TypedDict, total=False):
-    type: str
-    status: str
-    lastTransitionTime: str
-    reason: str
-    message: str
-    observedGeneration: int
-
-
 class ObjectMetricStatus(TypedDict, total=False):
-    target: CrossVersionObjectReference
-    metricName: str
-    currentValue: str
-    selector: LabelSelector
-    averageValue: str
+    metric: MetricIdentifier
+    current: MetricValueStatus
+    describedObject: CrossVersionObjectReference
 
 
 class PodsMetricStatus(TypedDict, total=False):
-    metricName: str
-    currentAverageValue: str
-    selector: LabelSelector
+    metric: MetricIdentifier
+    current: MetricValueStatus
 
 
 class ResourceMetricStatus(TypedDict, total=False):
     name: str
-    currentAverageUtilization: int
-    currentAverageValue: str
+    current: MetricValueStatus
 
 
 class ContainerResourceMetricStatus(TypedDict, total=False):
     name: str
-    currentAverageUtilization: int
-    currentAverageValue: str
+    current: MetricValueStatus
     container: str
 
 
 class ExternalMetricStatus(TypedDict, total=False):
-    metricName: str
-    metricSelector: LabelSelector
-    currentValue: str
-    currentAverageValue: str
+    metric: MetricIdentifier
+    current: MetricValueStatus
+
+
+class MetricValueStatus(TypedDict, total=False):
+    value: str
+    averageValue: str
+    averageUtilization: int

@@ -294,6 +294,11 @@ class GroupVersionResource(TypedDict, total=False):
     resource: str
 
 
+class GroupResource(TypedDict, total=False):
+    group: str
+    resource: str
+
+
 class WatchEvent(TypedDict, total=False):
     type: str
     object: Any

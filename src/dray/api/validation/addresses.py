@@ -74,6 +74,21 @@ def check_cidr(value: str, path: Path, *, strict: bool = True) -> list[FieldErro
     return []
 
 
+def check_canonical_ip(value: str, path: Path) -> list[FieldError]:
+    """An address as the newer fields want it, written in one way only."""
+    return check_ip(value, path) or _canonical(value, str(parse(value)), path)
+
+
+def check_canonical_cidr(value: str, path: Path) -> list[FieldError]:
+    return check_cidr(value, path) or _canonical(value, str(parse_network(value)), path)
+
+
+def _canonical(value: str, canonical: str, path: Path) -> list[FieldError]:
+    if value == canonical:
+        return []
+    return [field.invalid(path, value, f"must be in canonical form ({field.quote(canonical)})")]
+
+
 def _well_formed(value: str) -> bool:
     try:
         ipaddress.ip_address(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
@@ -27,10 +28,11 @@ class ValidationCache:
     It belongs to whoever decides by which rules is checked: other feature gates need another memory.
     """
 
-    __slots__ = ("_good", "_size")
+    __slots__ = ("_good", "_lock", "_size")
 
     def __init__(self, size: int = 1024) -> None:
         self._good: dict[tuple[str, bytes], None] = {}
+        self._lock = Lock()  # large objects are checked in a thread
         self._size = size
 
     def once(self, what: str, check: Callable[[], Sequence[T]], *parts: Any) -> Sequence[T]:
@@ -40,9 +42,10 @@ class ValidationCache:
             return ()
         found = check()
         if not found and key[1]:
-            if len(self._good) >= self._size:
-                del self._good[next(iter(self._good))]
-            self._good[key] = None
+            with self._lock:
+                if len(self._good) >= self._size:
+                    del self._good[next(iter(self._good))]
+                self._good[key] = None
         return found
 
 

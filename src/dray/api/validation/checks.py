@@ -37,6 +37,17 @@ def config_map_key(value: str, path: Path) -> list[FieldError]:
     return each(value, path, names.config_map_key(value))
 
 
+def domain_prefixed_path(value: str, path: Path) -> list[FieldError]:
+    """``example.com/some/path``."""
+    domain, slash, rest = value.partition("/")
+    if not value:
+        return [field.required(path)]
+    if not slash or not domain or not rest:
+        return [field.invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    found = each(domain, path, names.dns1123_subdomain(domain))
+    return found + each(rest, path, names.http_path(rest))
+
+
 def one_of(value: str, path: Path, allowed: Sequence[str], *, needed: bool = True) -> list[FieldError]:
     if value in allowed:
         return []

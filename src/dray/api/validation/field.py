@@ -120,8 +120,21 @@ def quote(text: str) -> str:
 _ESCAPES = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 
 
+@dataclass(frozen=True, slots=True)
+class GoSyntax:
+    """A value as Go's ``%#v`` prints it, which releases before 1.34 show where newer ones show JSON."""
+
+    text: str
+
+
+def go_strings(values: Iterable[str]) -> GoSyntax:
+    return GoSyntax(f"[]string{{{', '.join(map(quote, values))}}}")
+
+
 def show(value: Any) -> str:
     """A value the way upstream prints it inside an error."""
+    if isinstance(value, GoSyntax):
+        return value.text
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):

@@ -20,6 +20,8 @@ _CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
 _ENV: Final = "[-._a-zA-Z][-._a-zA-Z0-9]*"
 _PERCENT: Final = "[0-9]+%"
 _HEADER: Final = "[-A-Za-z0-9]+"
+_HTTP_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_WILDCARD_SUBDOMAIN: Final = rf"\*\.{_SUBDOMAIN}"
 _REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 
 LABEL_LENGTH: Final = 63
@@ -39,6 +41,8 @@ _config_key: Final[_Match] = re.compile(_CONFIG_KEY).fullmatch
 _env: Final[_Match] = re.compile(_ENV).fullmatch
 _percent: Final[_Match] = re.compile(_PERCENT).fullmatch
 _header: Final[_Match] = re.compile(_HEADER).fullmatch
+_http_path: Final[_Match] = re.compile(_HTTP_PATH).fullmatch
+_wildcard_subdomain: Final[_Match] = re.compile(_WILDCARD_SUBDOMAIN).fullmatch
 _reason: Final[_Match] = re.compile(_REASON).fullmatch
 _port_characters: Final[_Match] = re.compile("[-a-z0-9]+").fullmatch
 
@@ -56,6 +60,10 @@ _CASELESS_WORDS: Final = (
 _UNDERSCORE_WORDS: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
     + _ALPHANUMERIC
+)
+_WILDCARD_WORDS: Final = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
 )
 _LABEL_1035_WORDS: Final = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
@@ -142,6 +150,12 @@ def dns1123_subdomain_with_underscore(value: str) -> Sequence[str]:
         _UNDERSCORE_SUBDOMAIN,
         "example.com",
     )
+
+
+def wildcard_dns1123_subdomain(value: str) -> Sequence[str]:
+    """``*.example.com``."""
+    limit = SUBDOMAIN_LENGTH
+    return _limited(value, _wildcard_subdomain, limit, _WILDCARD_WORDS, _WILDCARD_SUBDOMAIN, "*.example.com")
 
 
 def dns1035_label(value: str) -> Sequence[str]:
@@ -248,6 +262,10 @@ def port_name(value: str) -> Sequence[str]:
 
 def percent(value: str) -> Sequence[str]:
     return () if _percent(value) else (regex_message(_PERCENT_WORDS, _PERCENT, "1%", "93%"),)
+
+
+def http_path(value: str) -> Sequence[str]:
+    return () if _http_path(value) else (regex_message("Invalid path", _HTTP_PATH),)
 
 
 def http_header_name(value: str) -> Sequence[str]:

@@ -32,9 +32,14 @@ CheckName = Callable[[str, bool], Sequence[str]]
 
 
 def validate_object_meta(
-    meta: Mapping[str, Any], *, namespaced: bool, check_name: CheckName, path: Path = _METADATA
+    meta: Mapping[str, Any],
+    *,
+    namespaced: bool,
+    check_name: CheckName,
+    path: Path = _METADATA,
+    declared: bool = True,
 ) -> list[FieldError]:
-    """Metadata of a new object, after a name was generated for it."""
+    """Metadata of a new object, after a name was generated for it. ``declared``: as releases say it that declare rules."""
     found: list[FieldError] = []
     if (prefix := meta.get("generateName")) and (problems := check_name(prefix, True)):
         found += field.each_invalid(path.child("generateName"), prefix, problems)
@@ -47,12 +52,12 @@ def validate_object_meta(
     if (generation := meta.get("generation", 0)) < 0:
         at = path.child("generation")
         found.append(field.invalid(at, generation, "must be greater than or equal to 0"))
-    _validate_common(meta, path, found, finalizers=meta.get("finalizers"))
+    _validate_common(meta, path, found, finalizers=meta.get("finalizers"), declared=declared)
     return found
 
 
 def validate_object_meta_update(
-    new: ObjectMeta, old: ObjectMeta, *, path: Path = _METADATA
+    new: ObjectMeta, old: ObjectMeta, *, path: Path = _METADATA, declared: bool = True
 ) -> list[FieldError]:
     """Metadata of a changed object beside what was stored."""
     if _only_upkeep(new, old):
@@ -68,7 +73,7 @@ def validate_object_meta_update(
     for name, zero in _IMMUTABLE_FIELDS:
         if (value := new.get(name, zero)) != old.get(name, zero):
             found.append(field.invalid(path.child(name), value, IMMUTABLE))
-    _validate_common(new, path, found)
+    _validate_common(new, path, found, declared=declared)
     return found
 
 
@@ -98,14 +103,19 @@ def _validate_namespace(namespace: str, namespaced: bool, path: Path, found: lis
 
 
 def _validate_common(
-    meta: Mapping[str, Any], path: Path, found: list[FieldError], *, finalizers: Sequence[str] | None = None
+    meta: Mapping[str, Any],
+    path: Path,
+    found: list[FieldError],
+    *,
+    finalizers: Sequence[str] | None = None,
+    declared: bool,
 ) -> None:
     if labels := meta.get("labels"):
         found += validate_labels(labels, path.child("labels"))
     if annotations := meta.get("annotations"):
         found += validate_annotations(annotations, path.child("annotations"))
     if owners := meta.get("ownerReferences"):
-        found += validate_owner_references(owners, path.child("ownerReferences"))
+        found += validate_owner_references(owners, path.child("ownerReferences"), declared=declared)
     if finalizers:
         found += validate_finalizers(finalizers, path.child("finalizers"))
     if (managed := meta.get("managedFields")) and not all(map(_is_plain_entry, managed)):
@@ -144,11 +154,17 @@ def _size(annotations: Mapping[str, str]) -> int:
     return sum(names.size(key) + names.size(value) for key, value in annotations.items())
 
 
-def validate_owner_references(owners: Sequence[Mapping[str, Any]], path: Path) -> list[FieldError]:
+def validate_owner_references(
+    owners: Sequence[Mapping[str, Any]], path: Path, *, declared: bool
+) -> list[FieldError]:
     found: list[FieldError] = []
     first = ""
-    for owner in owners:
-        _validate_owner(owner, path, found)
+    for i, owner in enumerate(owners):
+        if declared:
+            if not _is_plain_owner(owner):
+                _validate_declared_owner(owner, path.index(i), found)
+        else:
+            _validate_owner(owner, path, found)
         if owner.get("controller"):
             current = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if first:
@@ -169,6 +185,31 @@ def _validate_owner(owner: Mapping[str, Any], path: Path, found: list[FieldError
     if not (owner.get("kind") and owner.get("name") and owner.get("uid")):
         missing = [name for name in ("kind", "name", "uid") if not owner.get(name)]
         found += [field.invalid(path.child(name), "", "must not be empty") for name in missing]
+    if api_version == "v1" and owner.get("kind") == "Event":
+        found.append(field.invalid(path, dict(owner), "/v1, Kind=Event is disallowed from being an owner"))
+
+
+def _is_plain_owner(owner: Mapping[str, Any]) -> bool:
+    """Whether nothing can be wrong with an owner, which is true of nearly all of them."""
+    api_version: str = owner.get("apiVersion", "")
+    return bool(
+        api_version
+        and api_version[-1] != "/"
+        and api_version.count("/") <= 1
+        and owner.get("kind", "Event") != "Event"
+        and owner.get("name")
+        and owner.get("uid")
+        and owner["kind"]
+    )
+
+
+def _validate_declared_owner(owner: Mapping[str, Any], path: Path, found: list[FieldError]) -> None:
+    api_version = owner.get("apiVersion", "")
+    if api_version and (not api_version.rpartition("/")[2] or api_version.count("/") > 1):
+        words = "must be <group>/<version> or <version>"
+        found.append(field.invalid(path.child("apiVersion"), api_version, words))
+    missing = [name for name in ("apiVersion", "kind", "name", "uid") if not owner.get(name)]
+    found += [field.required(path.child(name), "must not be empty") for name in missing]
     if api_version == "v1" and owner.get("kind") == "Event":
         found.append(field.invalid(path, dict(owner), "/v1, Kind=Event is disallowed from being an owner"))
 
@@ -263,21 +304,30 @@ def validate_selector_operator(requirement: LabelSelectorRequirement, path: Path
     return []
 
 
-def validate_conditions(conditions: Sequence[Condition], path: Path) -> list[FieldError]:
+def validate_conditions(
+    conditions: Sequence[Condition], path: Path, *, declared: bool = False
+) -> list[FieldError]:
+    """``declared``: in the words of a release that declares its rules."""
     found: list[FieldError] = []
     seen: set[str] = set()
     for i, condition in enumerate(conditions):
         type_ = condition.get("type", "")
         if type_ in seen:
-            found.append(field.duplicate(path.index(i).child("type"), type_))
+            found.append(field.duplicate(path.index(i) if declared else path.index(i).child("type"), type_))
         seen.add(type_)
-        found += validate_condition(condition, path.index(i))
+        found += validate_condition(condition, path.index(i), declared=declared)
     return found
 
 
-def validate_condition(condition: Condition, path: Path) -> list[FieldError]:
-    found = validate_label_name(condition.get("type", ""), path.child("type"))
-    if (status := condition.get("status", "")) not in _STATUSES:
+def validate_condition(condition: Condition, path: Path, *, declared: bool = False) -> list[FieldError]:
+    type_, status = condition.get("type", ""), condition.get("status", "")
+    if declared and not type_:
+        found = [field.required(path.child("type"), "is required")]
+    else:
+        found = validate_label_name(type_, path.child("type"))
+    if declared and not status:
+        found.append(field.required(path.child("status")))
+    elif status not in _STATUSES:
         found.append(field.not_supported(path.child("status"), status, _STATUSES))
     if (generation := condition.get("observedGeneration", 0)) < 0:
         at = path.child("observedGeneration")

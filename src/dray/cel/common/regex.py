@@ -18,7 +18,7 @@ def _options() -> Any:
     return options
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)  # one may take megabytes
 def compile_pattern(pattern: str) -> Any:
     """A compiled pattern; EvaluationError in Go's words if it is none."""
     if "\\C" in pattern and _takes_single_bytes(pattern):  # Go's regexp, unlike RE2, splits no characters

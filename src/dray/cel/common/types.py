@@ -77,6 +77,8 @@ DYN: Final = Type("dyn", "dyn")
 ANY: Final = Type("any", "google.protobuf.Any")
 ERROR: Final = Type("error", "*error*")
 TYPE: Final = Type("type", "type")
+#: The type that cel-go gives a field of which a provider knows the name, and not the type: it stands for nothing.
+UNSPECIFIED: Final = Type("unspecified", "")
 
 _interned: dict[tuple[str, str, tuple[Type, ...], bool], Type] = {}
 

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from weakref import ref
 
 from dray.api.quantity import Quantity
 from dray.api.release import NEWEST
 from dray.api.semver import Version
+from dray.api.shortcache import cache_by_length
 from dray.cel import compiler
 from dray.cel.common import types as t
 from dray.cel.common.ast import Node
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 _Entry = TypeVar("_Entry")
 MAX_COST: Final = PER_CALL_LIMIT
+#: How many characters of expressions are kept compiled, which takes about a hundred bytes for each.
+EXPRESSIONS_KEPT: Final = 1 << 19
 MAX_ATTRIBUTE_VALUES: Final = 48
 _MAX_DOMAIN: Final = 63
 _MAX_ID: Final = 32
@@ -154,15 +158,12 @@ def _scalar(attribute: resource.DeviceAttribute) -> Value:
 
 
 class Selector:
-    """A compiled selector.
+    """A compiled selector. ``reads`` says what it looks at, None if only evaluation can tell.
 
-    ``matches(device)`` is made for this expression: whether a device is selected, or EvaluationError in upstream's
-    words if that cannot be told. ``reads`` says what it looks at, None if only evaluation can tell.
+    Nothing in it refers back to it: selectors are large, and are to go at once when nobody needs them any more.
     """
 
-    __slots__ = ("_lists", "_program", "_source", "expression", "matches", "max_cost", "reads")
-
-    matches: Callable[[Device], bool]
+    __slots__ = ("__weakref__", "_fast", "_lists", "_program", "_source", "expression", "max_cost", "reads")
 
     def __init__(
         self, expression: str, node: Node, declared: Environment, *, max_cost: int, list_attributes: bool
@@ -172,23 +173,37 @@ class Selector:
         self.reads = reads(node)
         self._program = compiler.program(node, declared)
         self._lists = list_attributes
-        self._source: tuple[Node, Environment] | None = (node, declared)
+        self._fast: Callable[[Device], bool] | None = None
         # An expression that may exceed the limit has to be counted, which the fast form does not do.
-        self.matches = self._match_first if max_cost <= MAX_COST else self._match_exactly
+        self._source: tuple[Node, Environment] | None = (node, declared) if max_cost <= MAX_COST else None
 
-    def _match_first(self, device: Device) -> bool:
+    def matches(self, device: Device) -> bool:
+        """Whether a device is selected, or EvaluationError in upstream's words if that cannot be told."""
+        fast = self._fast
+        if fast is None and self._source is not None:
+            fast = self._generate()
+        return self._match_exactly(device) if fast is None else fast(device)
+
+    def _generate(self) -> Callable[[Device], bool] | None:
         """Generate the fast form, if there is one, when the selector is evaluated for the first time."""
         source, self._source = self._source, None
-        if source is not None:
-            node, declared = source
-            self.matches = self._match_exactly
-            names = {"Quantity": Quantity, "Version": Version, "again": self._match_again}
-            attributes = "list_attributes_by_name" if self._lists else "scalar_attributes_by_name"
-            with suppress(codegen.Unsupported):
-                self.matches = codegen.generate(
-                    node, declared, names, attributes=attributes, capacity="capacity_by_name"
-                )
-        return self.matches(device)
+        if source is None:  # another thread was quicker
+            return self._fast
+        node, declared = source
+        weak = ref(self)
+
+        def again(device: Device) -> bool:
+            selector = weak()
+            assert selector is not None
+            return selector._match_again(device)
+
+        names = {"Quantity": Quantity, "Version": Version, "again": again}
+        attributes = "list_attributes_by_name" if self._lists else "scalar_attributes_by_name"
+        with suppress(codegen.Unsupported):
+            self._fast = codegen.generate(
+                node, declared, names, attributes=attributes, capacity="capacity_by_name"
+            )
+        return self._fast
 
     def match_with_cost(self, device: Device, *, limit: int = MAX_COST) -> tuple[bool, int]:
         """Whether the device is selected, and what it cost to tell."""
@@ -308,7 +323,7 @@ def environment(*, list_attributes: bool, consumable_capacity: bool, stored: boo
     )
 
 
-def _hint(path: Path) -> Range | None:
+def size_hint(path: Path) -> Range | None:
     """How large what is at a path of the device may be."""
     if path[0] != "device":
         return None
@@ -334,7 +349,14 @@ def _hint(path: Path) -> Range | None:
     return None
 
 
-@lru_cache(maxsize=4096)
+def may_be_derived(type_: t.Type) -> bool:
+    """Whether an expression of this type may give the value of a derived attribute."""
+    if type_.kind == "list":
+        type_ = type_.params[0]
+    return type_.dynamic or type_.kind in ("string", "int", "bool") or type_.name == "kubernetes.Semver"
+
+
+@cache_by_length(1 << 16)
 def compile(
     expression: str,
     *,
@@ -349,5 +371,5 @@ def compile(
     node = compiler.check_text(expression, declared)
     if node.type.kind not in ("bool", "dyn" if list_attributes else "any", "any"):
         raise CompileError(f"must evaluate to bool or the unknown type, not {node.type}")
-    estimate = compiler.max_cost(node, declared, hints=_hint)
+    estimate = compiler.max_cost(node, declared, hints=size_hint)
     return Selector(expression, node, declared, max_cost=estimate, list_attributes=list_attributes)

@@ -21,12 +21,7 @@ from dray.cel.errors import EvaluationError
 
 OBJECT: Final = "Object"
 JSON_PATCH_TYPE: Final = t.object_type("JSONPatch")
-_PATCH_FIELDS: Final[dict[str, t.Type]] = {
-    "op": t.STRING,
-    "path": t.STRING,
-    "from": t.STRING,
-    "value": t.DYN,
-}
+_PATCH_FIELDS: Final = {"op": t.STRING, "path": t.STRING, "from": t.STRING, "value": t.DYN}
 _EXACT_IN_JSON: Final = 1 << 53
 
 
@@ -157,11 +152,34 @@ class _AnyField(Mapping[str, t.Type]):
         return 0
 
 
+class _PatchFields(Mapping[str, t.Type]):
+    """Those of an operation; upstream's provider says of every other name that it exists, and gives no type."""
+
+    def __getitem__(self, name: str) -> t.Type:
+        return _PATCH_FIELDS.get(name, t.UNSPECIFIED)
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PATCH_FIELDS)
+
+    def __len__(self) -> int:
+        return len(_PATCH_FIELDS)
+
+
+def _make_operation(fields: Mapping[str, Value]) -> JSONPatchValue:
+    for name in fields:
+        if name not in _PATCH_FIELDS:
+            raise EvaluationError(f"unexpected JSONPatchType field: {name}")
+    return JSONPatchValue(fields)
+
+
 class _Messages(Mapping[str, Mapping[str, t.Type]]):
     """The declared messages, and every type whose name starts with Object."""
 
     def __init__(self, declared: Mapping[str, Mapping[str, t.Type]]) -> None:
-        self._declared = {**declared, "JSONPatch": _PATCH_FIELDS}
+        self._declared = {**declared, "JSONPatch": _PatchFields()}
 
     def __getitem__(self, name: str) -> Mapping[str, t.Type]:
         return _ANY_FIELD if _is_object(name) else self._declared[name]
@@ -188,7 +206,7 @@ class _Constructors(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name == "JSONPatch":
-            return JSONPatchValue
+            return _make_operation
         if _is_object(name):
             return lambda fields: ObjectValue(name, fields)
         raise KeyError(name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dray.api.quantity import Quantity
 from dray.api.release import V1_29, V1_30
+from dray.api.shortcache import cache_by_length
 from dray.api.validation.field import quote
 from dray.cel import compiler
 from dray.cel.common import types as t
@@ -78,7 +79,7 @@ class Selector:
         return value is True
 
 
-@lru_cache(maxsize=1024)
+@cache_by_length(1 << 17)
 def compile(expression: str, *, stored: bool = False) -> Selector:
     """A selector from its text, or CompileError in upstream's words."""
     declared = environment(stored=stored)

@@ -73,7 +73,7 @@ def generate(
     except (SyntaxError, RecursionError, MemoryError) as failed:
         # Python's own compiler has limits on nesting.
         raise Unsupported from failed
-    made: Callable[[Any], bool] = scope["matches"]
+    made: Callable[[Any], bool] = scope.pop("matches")  # and so not in a circle with its own scope
     return made
 
 

@@ -45,7 +45,10 @@ def create(document: Object) -> tuple[Kind, Object, list[str]]:
         check_name = kind.strategy.check_name
         assert check_name is not None
         found += objectmeta.validate_object_meta(
-            obj["metadata"], namespaced=kind.namespaced, check_name=check_name
+            obj["metadata"],
+            namespaced=kind.namespaced,
+            check_name=check_name,
+            declared=CONTEXT.quirks.declares_rules,
         )
     return kind, obj, [str(error) for error in [*found, *kind.strategy.validate(obj, CONTEXT)]]
 

@@ -116,7 +116,10 @@ def test_rules_judge_whatever_can_be_decoded(kind, version, release):
 
 def look_at(kind: Kind, version: Version, hub: Object, ctx: Context) -> None:
     if kind.printer is not None:
-        assert len(kind.printer.cells(hub, 1.8e9)) == len(kind.printer.columns)
+        without_column = (
+            1 if kind.kind == "IPAddress" else 0
+        )  # upstream's rows have an age that no column is for
+        assert len(kind.printer.cells(hub, 1.8e9)) == len(kind.printer.columns) + without_column
         if kind.printer.conditions is not None:
             assert list(kind.printer.conditions(hub)) is not None
     assert all(isinstance(read(hub), str) for read in kind.fields.values())

@@ -89,6 +89,8 @@ def test_owner_references_are_complete_and_have_one_controller() -> None:
     assert found[0].endswith('Found "true" in references for Pod/p and Pod/q')
     found = created(ownerReferences=[{"apiVersion": "a/", "kind": "", "name": "", "uid": ""}])
     assert [e.partition(":")[0].rpartition(".")[2] for e in found] == ["apiVersion", "kind", "name", "uid"]
+    found = created(ownerReferences=[owner, {**owner, "uid": "", "controller": False}])
+    assert found == ["metadata.ownerReferences[1].uid: Required value: must not be empty"]
     found = created(ownerReferences=[{**owner, "kind": "Event"}])
     assert found[0].endswith("/v1, Kind=Event is disallowed from being an owner")
 

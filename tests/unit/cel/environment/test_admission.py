@@ -164,3 +164,12 @@ def test_json_patches_are_lists_of_operations() -> None:
     assert "expected type of field 'op' is 'string' but provided type is 'int'" in refused(
         "[JSONPatch{op: 1}]", patch_types=True, results=("list(JSONPatch)",)
     )
+
+
+def test_an_operation_of_a_json_patch_has_four_fields() -> None:
+    """Upstream's provider of types knows a field of any name, but no type for it."""
+    assert "expected type of field 'nope' is '' but provided type is 'string'" in refused(
+        "[JSONPatch{nope: 'x'}]", patch_types=True, results=("list(JSONPatch)",)
+    )
+    late = compile("[JSONPatch{nope: dyn('x')}]", patch_types=True, results=("list(JSONPatch)",))
+    assert "unexpected JSONPatchType field: nope" in str(late.evaluate(Activation(object=POD), BUDGET).error)

@@ -262,7 +262,7 @@ class ValidatingAdmissionPolicyStatusStrategy(StatusStrategy["ValidatingAdmissio
             if not warning.get("fieldRef", "").strip():
                 found.append(field.required(path.child("fieldRef")))
         return found + objectmeta.validate_conditions(
-            status.get("conditions") or (), STATUS.child("conditions")
+            status.get("conditions") or (), STATUS.child("conditions"), declared=ctx.quirks.declares_rules
         )
 
 
@@ -373,7 +373,8 @@ class ValidatingAdmissionPolicyBindingStrategy(_PolicyBindingStrategy["Validatin
             )
             found.append(field.invalid(path, actions, words))
         if not actions:
-            found.append(field.required(path, "at least one validation action is required"))
+            words = "" if ctx.quirks.declares_rules else "at least one validation action is required"
+            found.append(field.required(path, words))
         return found
 
 

@@ -6,6 +6,7 @@ with the finalizer ``CLEANUP``: whoever serves it removes its objects first, the
 
 from __future__ import annotations
 
+from dray.api.groups.apiextensions import v1beta1
 from dray.api.groups.apiextensions.customresource import (
     CustomResourceStatusStrategy,
     CustomResourceStrategy,
@@ -41,7 +42,16 @@ CUSTOM_RESOURCE_DEFINITION = Kind(
     short_names=("crd", "crds"),
     categories=("api-extensions",),
     namespaced=False,
-    versions=(Version(name="v1", type="apiextensions/v1.CustomResourceDefinition", default=default),),
+    versions=(
+        Version(name="v1", type="apiextensions/v1.CustomResourceDefinition", default=default),
+        # Stored by upstream, served by no release.
+        Version(
+            name="v1beta1",
+            type="apiextensions/v1beta1.CustomResourceDefinition",
+            default=v1beta1.default,
+            to_hub=v1beta1.to_hub,
+        ),
+    ),
     storage="v1",
     prefix="apiextensions.k8s.io/customresourcedefinitions",
     strategy=CustomResourceDefinitionStrategy(),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.apiextensions import jsonpath, listtype, validationrules, values
+from dray.api.groups.apiextensions.conversion import Conversion
 from dray.api.groups.apiextensions.pruning import (
     META,
     Schema,
@@ -59,22 +60,32 @@ def custom_kinds(definition: CustomResourceDefinition) -> list[Kind]:
     if not called.get("plural"):
         called = spec["names"]
     stored = next(v for v in listed if v.get("storage"))
-    storage = _kind(spec, called, stored, stored, None)
+    chosen: Part = spec.get("conversion") or {}
+    webhook = Conversion(chosen.get("webhook") or {}) if chosen.get("strategy") == "Webhook" else None
+    storage = _kind(spec, called, stored, stored, None, webhook)
     return [
-        storage if version is stored else _kind(spec, called, version, stored, storage)
+        storage if version is stored else _kind(spec, called, version, stored, storage, webhook)
         for version in listed
         if version.get("served")
     ]
 
 
-def _kind(spec: Part, called: Part, version: Part, stored: Part, storage: Kind | None) -> Kind:
+def _kind(
+    spec: Part, called: Part, version: Part, stored: Part, storage: Kind | None, webhook: Conversion | None
+) -> Kind:
     subresources: Part = version.get("subresources") or {}
     status = subresources.get("status") is not None
     scale: Part | None = subresources.get("scale")
     own = CustomResourceStrategy(schema_of(version), status=status, scale=scale)
-    versions = [_version(spec["group"], called["kind"], version, stored)]
+    own_status = {"status": CustomResourceStatusStrategy(own)} if status else {}
+    versions = [_version(spec["group"], called["kind"], version, stored, webhook)]
     if storage is not None:
         versions.append(storage.versions[0])
+        if webhook is not None:
+            # What is checked and stored has the shape of the storage version.
+            assert isinstance(storage.strategy, CustomResourceStrategy)
+            own = storage.strategy
+            own_status = {"status": CustomResourceStatusStrategy(own)} if status else {}
     return Kind(
         group=spec["group"],
         kind=called["kind"],
@@ -88,7 +99,8 @@ def _kind(spec: Part, called: Part, version: Part, stored: Part, storage: Kind |
         storage=stored["name"],
         prefix=f"{spec['group']}/{called['plural']}",
         strategy=own,
-        subresources={"status": CustomResourceStatusStrategy(own)} if status else {},
+        subresources=own_status,
+        conversion=webhook,
         scale=None if scale is None else _scale(scale),
         printer=_printer(version.get("additionalPrinterColumns") or (_AGE,)),
         fields={
@@ -106,7 +118,7 @@ def schema_of(version: Part) -> Schema:
     return found
 
 
-def _version(group: str, kind: str, version: Part, stored: Part) -> Version:
+def _version(group: str, kind: str, version: Part, stored: Part, webhook: Conversion | None) -> Version:
     schema, hub = schema_of(version), schema_of(stored)
 
     def shape(obj: Object) -> list[str]:
@@ -126,6 +138,20 @@ def _version(group: str, kind: str, version: Part, stored: Part) -> Version:
         default(copy)
         return copy
 
+    def to_storage(obj: Object) -> Object:
+        assert webhook is not None
+        converted = webhook.convert(obj, f"{group}/{stored['name']}")
+        prune(converted, hub)
+        apply_defaults(converted, hub)
+        return converted
+
+    def from_storage(obj: Object) -> Object:
+        assert webhook is not None
+        converted = webhook.convert(obj, f"{group}/{version['name']}")
+        default(converted)
+        return converted
+
+    asked = webhook is not None and version is not stored
     warning = ""
     if version.get("deprecated"):
         warning = version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
@@ -133,7 +159,8 @@ def _version(group: str, kind: str, version: Part, stored: Part) -> Version:
         name=version["name"],
         type="",
         default=default,
-        from_hub=None if schema == hub else from_hub,
+        to_hub=to_storage if asked else None,
+        from_hub=from_storage if asked else None if schema == hub else from_hub,
         deprecated=warning,
         prune=shape,
         schema=schema,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         StatefulSetSpec,
     )
     from dray.api.types.batch import Job, JobSpec
-    from dray.api.types.core import PodTemplateSpec
+    from dray.api.types.core import PodTemplateSpec, ReplicationController
     from dray.api.types.meta import LabelSelector
 
     class WorkloadSpec(TypedDict, total=False):
@@ -66,7 +66,7 @@ TEMPLATE_COLUMNS: Final = (
 )
 
 
-W = TypeVar("W", "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
+W = TypeVar("W", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet")
 
 
 def check_selector(
@@ -97,7 +97,7 @@ def check_selector_matches_template(
     return [field.invalid(TEMPLATE.child("metadata", "labels"), labels, words)], True
 
 
-def check_selector_immutable(new: W, old: W) -> Sequence[FieldError]:
+def check_selector_immutable(new: Any, old: Any) -> Sequence[FieldError]:
     selector, before = (x["spec"].get("selector") for x in (new, old))
     return immutable(selector, before, SELECTOR, type_name="meta/v1.LabelSelector")
 
@@ -144,10 +144,12 @@ class WorkloadStrategy(SpecAndStatusStrategy[W]):
 
     def prepare_create(self, obj: W, ctx: Context) -> None:
         super().prepare_create(obj, ctx)
-        drop_disabled_fields(obj["spec"]["template"], None, ctx)
+        if (template := obj["spec"].get("template")) is not None:
+            drop_disabled_fields(template, None, ctx)
 
     def prepare_update(self, new: W, old: W, ctx: Context) -> None:
-        drop_disabled_fields(new["spec"]["template"], old["spec"]["template"], ctx)
+        if (template := new["spec"].get("template")) is not None:
+            drop_disabled_fields(template, old["spec"].get("template"), ctx)
         super().prepare_update(new, old, ctx)
 
     def validate_update(self, new: W, old: W, ctx: Context) -> Sequence[FieldError]:
@@ -161,12 +163,12 @@ class WorkloadStrategy(SpecAndStatusStrategy[W]):
                 "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "
                 f"a DNS label is recommended: [{listed}]"
             )
-        return [*found, *warn_template(obj["spec"]["template"], TEMPLATE)]
+        return [*found, *warn_template(obj["spec"].get("template") or {}, TEMPLATE)]
 
     def warn_update(self, new: W, old: W, ctx: Context) -> Sequence[str]:
         if generation(new) == generation(old):
             return ()
-        return warn_template(new["spec"]["template"], TEMPLATE)
+        return warn_template(new["spec"].get("template") or {}, TEMPLATE)
 
     def check_template(
         self, spec: DaemonSetSpec | DeploymentSpec | ReplicaSetSpec | WorkloadSpec, ctx: Context

@@ -17,6 +17,7 @@ from dray.api.groups.apps.workload import (
 )
 from dray.api.groups.batch.jobspec import check_spec, default_spec, warn_spec
 from dray.api.groups.batch.jobstatus import JobStatusStrategy, is_true
+from dray.api.groups.batch.scheduling import check_scheduling
 from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs, drop_disabled_fields
 from dray.api.quirks import APIQuirks
@@ -137,6 +138,8 @@ def _check_generated(obj: Job, *, prefixed: bool) -> list[FieldError]:
 
 
 class JobStrategy(SpecAndStatusStrategy["Job"]):
+    orphans_dependents = True
+
     def prepare_create(self, obj: Job, ctx: Context) -> None:
         spec = obj["spec"]
         if not spec.get("manualSelector"):
@@ -151,10 +154,12 @@ class JobStrategy(SpecAndStatusStrategy["Job"]):
     def _drop_gated(self, spec: JobSpec, old: JobSpec, ctx: Context) -> None:
         if "JobManagedBy" not in ctx.gates and old.get("managedBy") is None:
             spec.pop("managedBy", None)
+        if "WorkloadWithJob" not in ctx.gates and old.get("scheduling") is None:
+            spec.pop("scheduling", None)
         drop_disabled_fields(spec["template"], old.get("template"), ctx)
 
     def validate(self, obj: Job, ctx: Context) -> Sequence[FieldError]:
-        return self._check(obj, ctx, prefixed=True)
+        return [*self._check(obj, ctx, prefixed=True), *check_scheduling(obj["spec"], None, ctx.gates)]
 
     def _check(self, obj: Job, ctx: Context, *, prefixed: bool) -> list[FieldError]:
         spec, name = obj["spec"], obj["metadata"].get("name", "")
@@ -200,7 +205,7 @@ class JobStrategy(SpecAndStatusStrategy["Job"]):
         found += _check_template_kept(spec, old, ctx)
         for part, type_name in _FROZEN:
             found += immutable(spec.get(part), before.get(part), SPEC.child(part), type_name=type_name)
-        return found
+        return [*found, *check_scheduling(spec, before, ctx.gates)]
 
 
 def _check_completions(spec: JobSpec, before: JobSpec) -> list[FieldError]:

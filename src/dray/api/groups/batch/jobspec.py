@@ -11,7 +11,7 @@ from dray.api.groups.apps.workload import check_counts
 from dray.api.groups.core.pod.warnings import warn_template
 from dray.api.groups.core.podtemplate import check_template
 from dray.api.scheme.strategy import Context
-from dray.api.validation import checks, field, names
+from dray.api.validation import checks, field
 from dray.api.validation.field import OMIT, ErrorType, FieldError, Path
 
 if TYPE_CHECKING:
@@ -80,15 +80,7 @@ def check_spec(spec: JobSpec, path: Path, ctx: Context) -> list[FieldError]:
 
 
 def _check_manager(manager: str, path: Path) -> list[FieldError]:
-    found: list[FieldError] = []
-    domain, slash, rest = manager.partition("/")
-    if not manager:
-        found.append(field.required(path))
-    elif not slash or not domain or not rest:
-        words = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        found.append(field.invalid(path, manager, words))
-    else:
-        found += checks.each(domain, path, names.dns1123_subdomain(domain))
+    found = checks.domain_prefixed_path(manager, path)
     if len(manager) > 63:
         found.append(field.too_long(path, 63))
     return found

@@ -23,6 +23,10 @@ from dray.api.scheme.kinds import Kind
 
 
 def kinds(quirks: APIQuirks) -> tuple[Kind, ...]:
+    from dray.api.groups.core import (
+        replicationcontroller,
+    )  # a workload, and workloads are made of what is above
+
     return (
         pod.BINDING,
         configmap.KIND,
@@ -35,6 +39,7 @@ def kinds(quirks: APIQuirks) -> tuple[Kind, ...]:
         persistentvolume.KIND,
         pod.kind(quirks),
         podtemplate.kind(quirks),
+        replicationcontroller.kind(quirks),
         resourcequota.KIND,
         secret.KIND,
         serviceaccount.KIND,

@@ -25,6 +25,8 @@ def size(encoded: str) -> int:
 
 
 class ConfigMapStrategy(SubdomainStrategy["ConfigMap"]):
+    rechecks_metadata = True
+
     def validate(self, obj: ConfigMap, ctx: Context) -> Sequence[FieldError]:
         found: list[FieldError] = []
         text, binary = obj.get("data") or {}, obj.get("binaryData") or {}

@@ -69,6 +69,7 @@ def check_port(port: EndpointPort, path: Path, *, named: bool) -> list[FieldErro
 
 
 class EndpointsStrategy(SubdomainStrategy["Endpoints"]):
+    rechecks_metadata = True
     create_on_update = True
 
     def validate(self, obj: Endpoints, ctx: Context) -> Sequence[FieldError]:

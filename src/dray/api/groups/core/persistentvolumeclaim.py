@@ -118,6 +118,7 @@ def _same_sources(spec: PersistentVolumeClaimSpec) -> None:
 
 
 class PersistentVolumeClaimStrategy(SubdomainStrategy["PersistentVolumeClaim"]):
+    rechecks_metadata = True
     delete_returns_object = True
 
     def prepare_create(self, obj: PersistentVolumeClaim, ctx: Context) -> None:

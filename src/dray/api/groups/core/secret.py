@@ -110,6 +110,8 @@ def _pair_problem(data: Mapping[str, str]) -> str:
 
 
 class SecretStrategy(SubdomainStrategy["Secret"]):
+    rechecks_metadata = True
+
     def validate(self, obj: Secret, ctx: Context) -> Sequence[FieldError]:
         data = obj.get("data") or {}
         found = [

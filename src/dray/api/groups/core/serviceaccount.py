@@ -26,6 +26,7 @@ def _annotated(obj: ServiceAccount) -> bool:
 
 
 class ServiceAccountStrategy(SubdomainStrategy["ServiceAccount"]):
+    rechecks_metadata = True
     delete_returns_object = True
 
     def prepare_create(self, obj: ServiceAccount, ctx: Context) -> None:

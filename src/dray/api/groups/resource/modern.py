@@ -99,6 +99,7 @@ def _claim(quirks: APIQuirks) -> Kind:
         ),
         storage=quirks.resource_storage_version,
         hub="v1",
+        must_list_all=True,
         strategy=ResourceClaimStrategy(),
         subresources={"status": ResourceClaimStatusStrategy()},
         printer=printers.CLAIM,
@@ -153,7 +154,7 @@ def _slice(quirks: APIQuirks) -> Kind:
 
 def _taint_rule(quirks: APIQuirks) -> Kind:
     versions = (
-        Version(name="v1", type="resource/v1.DeviceTaintRule"),
+        Version(name="v1", type="resource/v1.DeviceTaintRule", strict=True),
         Version(name="v1beta2", type="resource/v1beta2.DeviceTaintRule"),
         Version(
             name="v1alpha3",

@@ -153,7 +153,10 @@ class Bench:
         kind.strategy.prepare_create(obj, self.context)
         assert kind.strategy.check_name is not None
         problems = objectmeta.validate_object_meta(
-            metadata, namespaced=kind.namespaced, check_name=kind.strategy.check_name
+            metadata,
+            namespaced=kind.namespaced,
+            check_name=kind.strategy.check_name,
+            declared=self.context.quirks.declares_rules,
         )
         problems += kind.strategy.validate(obj, self.context)
         if problems:
@@ -235,7 +238,9 @@ class Bench:
         if kind.kind == "Pod" and not subresource:
             _admit(kind, new)
         strategy.prepare_update(new, old, self.context)
-        problems = objectmeta.validate_object_meta_update(new["metadata"], old["metadata"])
+        problems = objectmeta.validate_object_meta_update(
+            new["metadata"], old["metadata"], declared=self.context.quirks.declares_rules
+        )
         problems += strategy.validate_update(new, old, self.context)
         assert old == frozen, "rules must not change the old object"
         if problems:

@@ -165,7 +165,10 @@ class Registry:
         kind.strategy.prepare_create(obj, ctx)
         assert isinstance(kind.strategy, Strategy) and kind.strategy.check_name
         problems = objectmeta.validate_object_meta(
-            metadata, namespaced=kind.namespaced, check_name=kind.strategy.check_name
+            metadata,
+            namespaced=kind.namespaced,
+            check_name=kind.strategy.check_name,
+            declared=ctx.quirks.declares_rules,
         )
         problems += kind.strategy.validate(obj, ctx)
         if problems:
@@ -185,7 +188,9 @@ class Registry:
             new["metadata"]["namespace"] = key[1]
         _carry_over(new["metadata"], old["metadata"])
         strategy.prepare_update(new, old, ctx)
-        problems = objectmeta.validate_object_meta_update(new["metadata"], old["metadata"])
+        problems = objectmeta.validate_object_meta_update(
+            new["metadata"], old["metadata"], declared=ctx.quirks.declares_rules
+        )
         problems += strategy.validate_update(new, old, ctx)
         assert old == frozen, "rules must not change the old object"
         if problems:

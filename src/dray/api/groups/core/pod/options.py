@@ -16,6 +16,7 @@ class PodValidationOptions(msgspec.Struct, frozen=True, kw_only=True):
     gates: Gates
     printed_release: Release = NEWEST  # whose PodSpec messages show
     is_pod: bool = False  # the spec of a pod, not of a template
+    resizes_with_claims: bool = True  # containers with claims can be resized
     nested_claims: bool = False  # the release that writes a claim's source as an object of its own
     #: Findings that the old object already had are no reason to refuse a change elsewhere.
     old: Part | None = None

@@ -58,7 +58,7 @@ def check_resize(new: Pod, old: Pod, opts: PodValidationOptions) -> list[FieldEr
     if quality != qos_class(spec):
         words = "Pod QOS Class may not change as a result of resizing"
         found.append(field.invalid(SPEC, new.get("status", {}).get("qosClass", ""), words))
-    if old.get("status", {}).get("nodeAllocatableResourceClaimStatuses"):
+    if not opts.resizes_with_claims and old.get("status", {}).get("nodeAllocatableResourceClaimStatuses"):
         words = "pods with node allocatable resource claims cannot be resized"
         found.append(field.forbidden(SPEC, words))
     if wrong := _check_order(spec, before):
@@ -69,7 +69,10 @@ def check_resize(new: Pod, old: Pod, opts: PodValidationOptions) -> list[FieldEr
         ):
             if part == "containers" or is_sidecar(other):
                 found += _check_kept(container, other, SPEC.child(part).index(i).child("resources"))
-                if _without_amounts(container) != _without_amounts(other):
+                has_claims = bool((other.get("resources") or {}).get("claims"))
+                if (has_claims and not opts.resizes_with_claims) or (
+                    _without_amounts(container) != _without_amounts(other)
+                ):
                     found.append(field.forbidden(SPEC, _ONLY))
             elif container != other:
                 words = "resources for non-sidecar init containers are immutable"

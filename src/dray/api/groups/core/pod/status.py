@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.golang import structs
@@ -220,15 +220,29 @@ def _check_node_allocatable(
         if claim not in known:
             words = "no mapping found in pod reference"
             found.append(field.invalid(path.child("resourceClaimName"), claim, words))
-        missing = [part for part in ("containers", "resources") if not entry.get(part)]
+        needed = ("containers",) if "mapping" in entry or "overhead" in entry else ("containers", "resources")
+        missing = [part for part in needed if not entry.get(part)]
         found += [field.required(path.child(part), "must not be empty") for part in missing]
-        for name, amount in sorted((entry.get("resources") or {}).items()):
-            at = path.child("resources").key(name)
+        for at, name, amount in _node_allocatable_amounts(entry, path):
             if not resourcenames.is_native(name):
                 found.append(field.invalid(at, name, "must be a node allocatable resource name"))
             if Quantity.parse(amount).sign < 0:
                 found.append(field.invalid(at, amount, "must be non-negative"))
     return found
+
+
+def _node_allocatable_amounts(
+    entry: NodeAllocatableResourceClaimStatus, path: Path
+) -> Iterator[tuple[Path, str, str]]:
+    """Where each amount stands, the resource and the amount: 1.36's sums, or since 1.37 mapping and overhead."""
+    for name, amount in sorted((entry.get("resources") or {}).items()):
+        yield path.child("resources").key(name), name, amount
+    for i, mapped in enumerate(entry.get("mapping") or ()):
+        yield path.child("mapping").index(i), mapped.get("name", ""), mapped.get("quantity", "0")
+    for i, over in enumerate(entry.get("overhead") or ()):
+        amounts = (over.get("perPod"), over.get("perContainer"))
+        for amount in filter(None, amounts):
+            yield path.child("overhead").index(i), over.get("name", ""), amount
 
 
 def _check_ips(

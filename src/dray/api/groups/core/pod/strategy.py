@@ -48,6 +48,7 @@ class _Checks:
             gates=ctx.gates,
             printed_release=ctx.quirks.release,
             is_pod=True,
+            resizes_with_claims=ctx.quirks.resizes_pods_with_claims,
             nested_claims=self._nested_claims,
             old=old,
         )

@@ -41,7 +41,7 @@ class _ClassicStrategy(SubdomainStrategy[T]):
     fixed: ClassVar[str] = ""
 
     def validate_update(self, new: Any, old: Any, ctx: Context) -> Sequence[FieldError]:
-        errs = [*self.validate(new, ctx), *metadata_update(new, old)]
+        errs = checks.Errors([*self.validate(new, ctx), *metadata_update(new, old, ctx)])
         if self.fixed:
             checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=self.fixed)
         return [*errs, *self.validate(new, ctx)]
@@ -57,7 +57,7 @@ class _ClassicWithStatusStrategy(_ClassicStrategy[T]):
 
 class ResourceClassStrategy(_ClassicStrategy["ResourceClass"]):
     def validate(self, obj: ResourceClass, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(obj)
+        errs = checks.Errors(finalizers(obj))
         validation.resource_class(obj, errs)
         return errs
 
@@ -66,7 +66,7 @@ class ClassicClaimStrategy(_ClassicWithStatusStrategy["ResourceClaim"]):
     fixed = "resource/v1alpha2.ResourceClaimSpec"
 
     def validate(self, obj: ResourceClaim, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(obj)
+        errs = checks.Errors(finalizers(obj))
         validation.claim_spec(obj.get("spec") or {}, SPEC, errs)
         return errs
 
@@ -77,7 +77,7 @@ class ClassicClaimStatusStrategy(UpdateStrategy["ResourceClaim"]):
         new.setdefault("status", {})
 
     def validate_update(self, new: ResourceClaim, old: ResourceClaim, ctx: Context) -> Sequence[FieldError]:
-        errs = metadata_update(new, old)
+        errs = checks.Errors(metadata_update(new, old, ctx))
         validation.claim_status(new, old, STATUS, errs)
         return errs
 
@@ -86,7 +86,7 @@ class ClassicClaimTemplateStrategy(_ClassicStrategy["ResourceClaimTemplate"]):
     fixed = "resource/v1alpha2.ResourceClaimTemplateSpec"
 
     def validate(self, obj: ResourceClaimTemplate, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(obj)
+        errs = checks.Errors(finalizers(obj))
         spec = obj.get("spec") or {}
         errs += template_metadata(spec.get("metadata") or {}, SPEC.child("metadata"))
         validation.claim_spec(spec.get("spec") or {}, SPEC.child("spec"), errs)
@@ -95,7 +95,7 @@ class ClassicClaimTemplateStrategy(_ClassicStrategy["ResourceClaimTemplate"]):
 
 class PodSchedulingContextStrategy(_ClassicWithStatusStrategy["PodSchedulingContext"]):
     def validate(self, obj: PodSchedulingContext, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(obj)
+        errs = checks.Errors(finalizers(obj))
         validation.pod_scheduling_spec(obj.get("spec") or {}, SPEC, errs)
         return errs
 
@@ -108,19 +108,19 @@ class PodSchedulingContextStatusStrategy(StatusStrategy["PodSchedulingContext"])
     def validate_update(
         self, new: PodSchedulingContext, old: PodSchedulingContext, ctx: Context
     ) -> Sequence[FieldError]:
-        errs = metadata_update(new, old)
+        errs = checks.Errors(metadata_update(new, old, ctx))
         validation.pod_scheduling_status(new["status"], STATUS, errs)
         return errs
 
 
 class ClassicSliceStrategy(_ClassicStrategy["ResourceSlice"]):
     def validate(self, obj: ResourceSlice, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(obj)
+        errs = checks.Errors(finalizers(obj))
         validation.resource_slice(obj, errs)
         return errs
 
     def validate_update(self, new: ResourceSlice, old: ResourceSlice, ctx: Context) -> Sequence[FieldError]:
-        errs = [*metadata_update(new, old), *self.validate(new, ctx)]
+        errs = checks.Errors([*metadata_update(new, old, ctx), *self.validate(new, ctx)])
         for name in ("nodeName", "driverName"):
             checks.immutable(new.get(name, ""), old.get(name, ""), Path(name), errs)
         return errs
@@ -128,14 +128,14 @@ class ClassicSliceStrategy(_ClassicStrategy["ResourceSlice"]):
 
 class ResourceClaimParametersStrategy(_ClassicStrategy["ResourceClaimParameters"]):
     def validate(self, obj: ResourceClaimParameters, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(obj)
+        errs = checks.Errors(finalizers(obj))
         validation.claim_parameters(obj, ctx, errs, stored=False)
         return errs
 
     def validate_update(
         self, new: ResourceClaimParameters, old: ResourceClaimParameters, ctx: Context
     ) -> Sequence[FieldError]:
-        errs = metadata_update(new, old) + finalizers(new)
+        errs = checks.Errors(metadata_update(new, old, ctx) + finalizers(new))
         stored = checks.equal(new.get("driverRequests"), old.get("driverRequests"))
         validation.claim_parameters(new, ctx, errs, stored=stored)
         return errs
@@ -143,14 +143,14 @@ class ResourceClaimParametersStrategy(_ClassicStrategy["ResourceClaimParameters"
 
 class ResourceClassParametersStrategy(_ClassicStrategy["ResourceClassParameters"]):
     def validate(self, obj: ResourceClassParameters, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(obj)
+        errs = checks.Errors(finalizers(obj))
         validation.class_parameters(obj, ctx, errs, stored=False)
         return errs
 
     def validate_update(
         self, new: ResourceClassParameters, old: ResourceClassParameters, ctx: Context
     ) -> Sequence[FieldError]:
-        errs = metadata_update(new, old) + finalizers(new)
+        errs = checks.Errors(metadata_update(new, old, ctx) + finalizers(new))
         stored = checks.equal(new.get("filters"), old.get("filters"))
         validation.class_parameters(new, ctx, errs, stored=stored)
         return errs

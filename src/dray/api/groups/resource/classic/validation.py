@@ -157,7 +157,8 @@ def _handle(handle: ResourceHandle, path: Path, errs: Errors) -> None:
         else:
             errs.append(field.required(where, _ONE_MODEL))
     if data:
-        errs.append(field.invalid(path, None, "data and structuredData are mutually exclusive"))
+        # Of this age, a missing value is shown as if it were the text.
+        errs.append(field.invalid(path, "null", "data and structuredData are mutually exclusive"))
 
 
 def _consumers(reserved: Sequence[ResourceClaimConsumerReference], path: Path, errs: Errors) -> None:
@@ -259,7 +260,9 @@ def _attributes(listed: Sequence[NamedResourcesAttribute], path: Path, errs: Err
         if not given:
             errs.append(field.required(here, "exactly one value must be set"))
         elif len(given) > 1:
-            errs.append(field.invalid(here, given, "exactly one field must be set, not several"))
+            errs.append(
+                field.invalid(here, field.go_strings(given), "exactly one field must be set, not several")
+            )
 
 
 def claim_parameters(obj: ResourceClaimParameters, ctx: Context, errs: Errors, *, stored: bool) -> None:

@@ -8,16 +8,19 @@ from dray.api.validation import field, objectmeta
 from dray.api.validation.field import FieldError, Path
 
 if TYPE_CHECKING:
+    from dray.api.scheme.strategy import Context
     from dray.api.types import Object
     from dray.api.types.meta import ObjectMeta
 
 
-def metadata_update(new: Object, old: Object) -> list[FieldError]:
+def metadata_update(new: Object, old: Object, ctx: Context) -> list[FieldError]:
     """Changed metadata, checked a second time.
 
-    Upstream checks it for all kinds and then once more in the rules of each, and clients see the cause twice.
+    Upstream checks it for all kinds and then once more in the rules of each, and clients see the cause twice; where
+    rules are declared, once.
     """
-    return objectmeta.validate_object_meta_update(new["metadata"], old["metadata"])
+    declared = ctx.quirks.declares_rules
+    return objectmeta.validate_object_meta_update(new["metadata"], old["metadata"], declared=declared)
 
 
 def template_metadata(metadata: ObjectMeta, path: Path) -> list[FieldError]:

@@ -9,6 +9,7 @@ from dray.api.groups.resource.strategy.authorization import admin_access, admin_
 from dray.api.groups.resource.strategy.common import finalizers, metadata_update, template_metadata
 from dray.api.groups.resource.strategy.disabledfields import drop_spec_fields, drop_status_fields
 from dray.api.groups.resource.validation import checks
+from dray.api.groups.resource.validation.checks import Errors
 from dray.api.groups.resource.validation.claimstatus import allocated_devices, claim_status
 from dray.api.groups.resource.validation.resourceclaim import claim_spec
 from dray.api.identity import shared_device_id
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 class ResourceClaimStrategy(SubdomainStrategy["ResourceClaim"]):
     """A claim's spec never changes; its status is written through the status subresource."""
 
+    has_declared_rules = True
     delete_returns_object = True
 
     def prepare_create(self, obj: ResourceClaim, ctx: Context) -> None:
@@ -40,21 +42,22 @@ class ResourceClaimStrategy(SubdomainStrategy["ResourceClaim"]):
         drop_spec_fields(new.get("spec") or {}, old.get("spec"), ctx.gates)
 
     def validate_update(self, new: ResourceClaim, old: ResourceClaim, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(new) + metadata_update(new, old)
+        errs = Errors(finalizers(new) + metadata_update(new, old, ctx), declared=ctx.quirks.declares_rules)
         type_, release = "resource/v1.ResourceClaimSpec", ctx.quirks.release
-        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_, release=release)
+        checks.fixed(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_, release=release)
         return errs
 
 
 def _checked_spec(spec: ResourceClaimSpec, ctx: Context) -> list[FieldError]:
-    errs: list[FieldError] = []
+    errs = Errors(declared=ctx.quirks.declares_rules)
     claim_spec(spec, SPEC, ctx, errs)
-    return errs
+    return errs.all()
 
 
 class ResourceClaimStatusStrategy(UpdateStrategy["ResourceClaim"]):
     """Allocation, reservation and device status of a claim. The metadata is written through the main resource."""
 
+    has_declared_rules = True
     reset = (("metadata",), ("spec",))
 
     def prepare_update(self, new: ResourceClaim, old: ResourceClaim, ctx: Context) -> None:
@@ -65,9 +68,12 @@ class ResourceClaimStatusStrategy(UpdateStrategy["ResourceClaim"]):
         _forget_deallocated(new, old)
 
     def validate_update(self, new: ResourceClaim, old: ResourceClaim, ctx: Context) -> Sequence[FieldError]:
-        errs = admin_access_granted(new, old, ctx) + status_parts(new, old, ctx) + metadata_update(new, old)
+        found = (
+            admin_access_granted(new, old, ctx) + status_parts(new, old, ctx) + metadata_update(new, old, ctx)
+        )
+        errs = Errors(found, declared=ctx.quirks.declares_rules)
         claim_status(new, old, STATUS, errs, ctx.quirks)
-        return errs
+        return errs.all()
 
 
 _FOR_THE_MAIN_DOOR = (
@@ -98,6 +104,7 @@ def _forget_deallocated(new: ResourceClaim, old: ResourceClaim) -> None:
 class ResourceClaimTemplateStrategy(SubdomainStrategy["ResourceClaimTemplate"]):
     """A template's spec never changes either, and is validated again on every write."""
 
+    has_declared_rules = True
     delete_returns_object = True
 
     def prepare_create(self, obj: ResourceClaimTemplate, ctx: Context) -> None:
@@ -106,9 +113,10 @@ class ResourceClaimTemplateStrategy(SubdomainStrategy["ResourceClaimTemplate"]):
     def validate(self, obj: ResourceClaimTemplate, ctx: Context) -> Sequence[FieldError]:
         spec = _claim_spec(obj)
         requests = (spec.get("devices") or {}).get("requests") or ()
-        errs = admin_access(requests, obj["metadata"].get("namespace", ""), ctx) + finalizers(obj)
+        found = admin_access(requests, obj["metadata"].get("namespace", ""), ctx) + finalizers(obj)
+        errs = Errors(found, declared=ctx.quirks.declares_rules)
         _template_spec(obj, ctx, errs)
-        return errs
+        return errs.all()
 
     def prepare_update(self, new: ResourceClaimTemplate, old: ResourceClaimTemplate, ctx: Context) -> None:
         drop_spec_fields(_claim_spec(new), _claim_spec(old), ctx.gates)
@@ -116,15 +124,16 @@ class ResourceClaimTemplateStrategy(SubdomainStrategy["ResourceClaimTemplate"]):
     def validate_update(
         self, new: ResourceClaimTemplate, old: ResourceClaimTemplate, ctx: Context
     ) -> Sequence[FieldError]:
-        errs = finalizers(new)
-        _template_spec(new, ctx, errs)
-        errs += metadata_update(new, old)
+        errs = Errors(finalizers(new), declared=ctx.quirks.declares_rules)
+        if not errs.declared or checks.equal(new.get("spec"), old.get("spec")):
+            _template_spec(new, ctx, errs)
+        errs += metadata_update(new, old, ctx)
         type_, release = "resource/v1.ResourceClaimTemplateSpec", ctx.quirks.release
-        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_, release=release)
-        return errs
+        checks.fixed(new.get("spec"), old.get("spec"), SPEC, errs, type_=type_, release=release)
+        return errs.all()
 
 
-def _template_spec(template: ResourceClaimTemplate, ctx: Context, errs: list[FieldError]) -> None:
+def _template_spec(template: ResourceClaimTemplate, ctx: Context, errs: Errors) -> None:
     """What claims made from the template will be."""
     errs += template_metadata((template.get("spec") or {}).get("metadata") or {}, SPEC.child("metadata"))
     claim_spec(_claim_spec(template), SPEC.child("spec"), ctx, errs)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dray.api.groups.resource.strategy.common import finalizers, metadata_update
 from dray.api.groups.resource.strategy.disabledfields import drop_class_fields, drop_slice_fields
 from dray.api.groups.resource.validation import checks
+from dray.api.groups.resource.validation.checks import Errors
 from dray.api.groups.resource.validation.deviceclass import class_spec
 from dray.api.groups.resource.validation.poolstatus import pool_status, pool_status_spec
 from dray.api.groups.resource.validation.resourceslice import slice_spec
@@ -42,6 +43,7 @@ def _count_change(
 
 
 class DeviceClassStrategy(SubdomainStrategy["DeviceClass"]):
+    has_declared_rules = True
     delete_returns_object = True
 
     def prepare_create(self, obj: DeviceClass, ctx: Context) -> None:
@@ -49,18 +51,18 @@ class DeviceClassStrategy(SubdomainStrategy["DeviceClass"]):
         drop_class_fields(obj, None, ctx.gates)
 
     def validate(self, obj: DeviceClass, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(obj)
+        errs = Errors(finalizers(obj), declared=ctx.quirks.declares_rules)
         class_spec((obj.get("spec") or {}), None, SPEC, ctx, errs)
-        return errs
+        return errs.all()
 
     def prepare_update(self, new: DeviceClass, old: DeviceClass, ctx: Context) -> None:
         drop_class_fields(new, old, ctx.gates)
         _count_change(new, old)
 
     def validate_update(self, new: DeviceClass, old: DeviceClass, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(new) + metadata_update(new, old)
+        errs = Errors(finalizers(new) + metadata_update(new, old, ctx), declared=ctx.quirks.declares_rules)
         class_spec((new.get("spec") or {}), (old.get("spec") or {}), SPEC, ctx, errs)
-        return errs
+        return errs.all()
 
 
 _devices: Final = Interner()
@@ -68,6 +70,7 @@ _values: Final = Interner()
 
 
 class ResourceSliceStrategy(SubdomainStrategy["ResourceSlice"]):
+    has_declared_rules = True
     delete_returns_object = True
 
     def prepare_create(self, obj: ResourceSlice, ctx: Context) -> None:
@@ -89,9 +92,9 @@ class ResourceSliceStrategy(SubdomainStrategy["ResourceSlice"]):
                     device[part] = {name: _values.one(value) for name, value in values.items()}
 
     def validate(self, obj: ResourceSlice, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(obj)
-        slice_spec((obj.get("spec") or {}), None, SPEC, errs)
-        return errs
+        errs = Errors(finalizers(obj), declared=ctx.quirks.declares_rules)
+        slice_spec((obj.get("spec") or {}), None, SPEC, ctx.gates, errs)
+        return errs.all()
 
     def warn(self, obj: ResourceSlice, ctx: Context) -> Sequence[str]:
         driver = (obj.get("spec") or {}).get("driver", "")
@@ -108,9 +111,9 @@ class ResourceSliceStrategy(SubdomainStrategy["ResourceSlice"]):
         drop_slice_fields(new, old, ctx.gates)
 
     def validate_update(self, new: ResourceSlice, old: ResourceSlice, ctx: Context) -> Sequence[FieldError]:
-        errs = metadata_update(new, old)
-        slice_spec((new.get("spec") or {}), (old.get("spec") or {}), SPEC, errs)
-        return errs
+        errs = Errors(metadata_update(new, old, ctx), declared=ctx.quirks.declares_rules)
+        slice_spec((new.get("spec") or {}), (old.get("spec") or {}), SPEC, ctx.gates, errs)
+        return errs.all()
 
     def warn_update(self, new: ResourceSlice, old: ResourceSlice, ctx: Context) -> Sequence[str]:
         return self.warn(new, ctx)
@@ -137,6 +140,7 @@ def _date_taints(obj: ResourceSlice, ctx: Context) -> None:
 
 
 class DeviceTaintRuleStrategy(SubdomainStrategy["DeviceTaintRule"]):
+    has_declared_rules = True
     delete_returns_object = True
 
     def prepare_create(self, obj: DeviceTaintRule, ctx: Context) -> None:
@@ -145,7 +149,7 @@ class DeviceTaintRuleStrategy(SubdomainStrategy["DeviceTaintRule"]):
         _date_rule(obj, ctx)
 
     def validate(self, obj: DeviceTaintRule, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(obj)
+        errs = Errors(finalizers(obj))
         taint_rule_spec((obj.get("spec") or {}), None, SPEC, errs)
         return errs
 
@@ -161,7 +165,7 @@ class DeviceTaintRuleStrategy(SubdomainStrategy["DeviceTaintRule"]):
     def validate_update(
         self, new: DeviceTaintRule, old: DeviceTaintRule, ctx: Context
     ) -> Sequence[FieldError]:
-        errs = metadata_update(new, old)
+        errs = Errors(metadata_update(new, old, ctx))
         taint_rule_spec((new.get("spec") or {}), (old.get("spec") or {}), SPEC, errs)
         return errs
 
@@ -173,6 +177,8 @@ def _date_rule(obj: DeviceTaintRule, ctx: Context) -> None:
 
 
 class DeviceTaintRuleStatusStrategy(StatusStrategy["DeviceTaintRule"]):
+    has_declared_rules = True
+
     def prepare_update(self, new: DeviceTaintRule, old: DeviceTaintRule, ctx: Context) -> None:
         super().prepare_update(new, old, ctx)
         new.setdefault("status", {})
@@ -180,16 +186,17 @@ class DeviceTaintRuleStatusStrategy(StatusStrategy["DeviceTaintRule"]):
     def validate_update(
         self, new: DeviceTaintRule, old: DeviceTaintRule, ctx: Context
     ) -> Sequence[FieldError]:
-        errs = metadata_update(new, old)
+        errs = Errors(metadata_update(new, old, ctx), declared=ctx.quirks.declares_rules)
         conditions = new["status"].get("conditions") or ()
-        errs += objectmeta.validate_conditions(conditions, STATUS.child("conditions"))
+        errs += objectmeta.validate_conditions(conditions, STATUS.child("conditions"), declared=errs.declared)
         checks.within(conditions, 8, STATUS, "conditions", errs)
-        return errs
+        return errs.all()
 
 
 class ResourcePoolStatusRequestStrategy(SubdomainStrategy["ResourcePoolStatusRequest"]):
     """A request is asked once: its spec never changes, and the answer comes through the status subresource."""
 
+    has_declared_rules = True
     delete_returns_object = True
     unconditional_update = False
 
@@ -197,9 +204,9 @@ class ResourcePoolStatusRequestStrategy(SubdomainStrategy["ResourcePoolStatusReq
         obj.pop("status", None)
 
     def validate(self, obj: ResourcePoolStatusRequest, ctx: Context) -> Sequence[FieldError]:
-        errs = finalizers(obj)
+        errs = Errors(finalizers(obj), declared=ctx.quirks.declares_rules)
         pool_status_spec((obj.get("spec") or {}), SPEC, errs)
-        return errs
+        return errs.all()
 
     def prepare_update(
         self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, ctx: Context
@@ -209,12 +216,14 @@ class ResourcePoolStatusRequestStrategy(SubdomainStrategy["ResourcePoolStatusReq
     def validate_update(
         self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, ctx: Context
     ) -> Sequence[FieldError]:
-        errs = metadata_update(new, old)
-        checks.immutable(new.get("spec"), old.get("spec"), SPEC, errs)
-        return errs
+        errs = Errors(metadata_update(new, old, ctx), declared=ctx.quirks.declares_rules)
+        checks.fixed(new.get("spec"), old.get("spec"), SPEC, errs)
+        return errs.all()
 
 
 class ResourcePoolStatusRequestStatusStrategy(UpdateStrategy["ResourcePoolStatusRequest"]):
+    has_declared_rules = True
+
     def prepare_update(
         self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, ctx: Context
     ) -> None:
@@ -223,10 +232,11 @@ class ResourcePoolStatusRequestStatusStrategy(UpdateStrategy["ResourcePoolStatus
     def validate_update(
         self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, ctx: Context
     ) -> Sequence[FieldError]:
-        errs = metadata_update(new, old)
+        errs = Errors(metadata_update(new, old, ctx), declared=ctx.quirks.declares_rules)
         status, before = new.get("status"), old.get("status")
         if before is not None:
-            checks.immutable(status, before, STATUS, errs)
+            type_ = "resource/v1alpha3.ResourcePoolStatusRequestStatus" if errs.declared else ""
+            checks.immutable(status, before, STATUS, errs, type_=type_, release=ctx.quirks.release)
         elif status is not None:
             pool_status(status, STATUS, errs)
-        return errs
+        return errs.all()

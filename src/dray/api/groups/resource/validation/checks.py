@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +16,26 @@ from dray.api.validation import field, names
 from dray.api.validation.field import FieldError, Path
 from dray.api.validation.names import size
 
-Errors = list[FieldError]
+
+class Errors(list[FieldError]):
+    """What was found. ``declared``: by a release that declares some of the rules in its types.
+
+    Such a release reports what breaks a declared rule after everything else.
+    """
+
+    __slots__ = ("_late", "declared")
+
+    def __init__(self, found: Iterable[FieldError] = (), *, declared: bool = False) -> None:
+        super().__init__(found)
+        self.declared = declared
+        self._late: list[FieldError] = []
+
+    def declare(self, found: Iterable[FieldError]) -> None:
+        (self._late if self.declared else self).extend(found)
+
+    def all(self) -> list[FieldError]:
+        return [*self, *self._late] if self._late else self
+
 
 _is_label = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?").fullmatch
 _is_subdomain = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*").fullmatch
@@ -59,7 +78,9 @@ def driver_name(value: str, path: Path, errs: Errors) -> None:
         return
     if size(value) > limits.DRIVER_NAME:
         errs.append(field.too_long(path, limits.DRIVER_NAME))
-    if not _is_subdomain(lower := value.lower()) or len(lower) > 253:
+    if errs.declared:
+        refuse(errs, path, value, names.dns1123_subdomain_caseless(value))
+    elif not _is_subdomain(lower := value.lower()) or len(lower) > 253:
         refuse(errs, path, value, names.dns1123_subdomain(lower))
 
 
@@ -78,8 +99,12 @@ def pool_name(value: str, path: Path, errs: Errors) -> None:
         return
     if size(value) > limits.POOL_NAME:
         errs.append(field.too_long(path, limits.POOL_NAME))
-    for part in value.split("/"):
-        subdomain(part, path, errs)
+    for i, part in enumerate(value.split("/")):
+        if not errs.declared:
+            subdomain(part, path, errs)
+        elif not _is_subdomain(part) or len(part) > 253:
+            problems = names.dns1123_subdomain(part) if part else ("must not be empty",)
+            refuse(errs, path, part, [f"segment {i}: {words}" for words in problems])
 
 
 def node_name(value: str, path: Path, errs: Errors) -> None:
@@ -102,7 +127,9 @@ def qualified_name(value: str, path: Path, errs: Errors) -> None:
     if "/" in name:
         return
     if domain:
-        driver_name(domain, path, errs)
+        found = Errors()
+        driver_name(domain, path, found)
+        errs += found
     else:
         errs.append(field.invalid(path, "", "the domain must not be empty"))
     if name:
@@ -114,16 +141,22 @@ def qualified_name(value: str, path: Path, errs: Errors) -> None:
 @cache_short(4096)
 def is_qualified_name(value: str) -> bool:
     """Whether a qualified name is fine. Devices of a driver share theirs, hence the cache."""
-    errs: Errors = []
+    errs = Errors()
     qualified_name(value, Path(""), errs)
     return not errs
 
 
 def fully_qualified_name(value: str, path: Path, errs: Errors) -> None:
-    qualified_name(value, path, errs)
+    found = Errors()
+    domain, slash, _ = value.partition("/")
+    if errs.declared and domain and slash and not _is_subdomain(domain):
+        refuse(found, path, domain, [f"prefix: {words}" for words in names.dns1123_subdomain(domain)])
+        value = f"valid/{value.partition('/')[2]}"
+    qualified_name(value, path, found)
     if "/" not in value:
         problem = "a fully qualified name must be a domain and a name separated by a slash"
-        errs.append(field.invalid(path, value, problem))
+        found.append(field.invalid(path, value, problem))
+    errs.declare(found)
 
 
 def short_key(key: str, limit: int) -> str:
@@ -176,7 +209,10 @@ _HEX: Final = frozenset("0123456789abcdefABCDEF")
 
 def uid(value: str, path: Path, errs: Errors) -> None:
     problem = _uuid_problem(value)
-    if problem:
+    if errs.declared:
+        if problem or len(value) != 36 or value != value.lower():
+            errs.append(field.invalid(path, value, "must be a lowercase UUID in 8-4-4-4-12 format"))
+    elif problem:
         errs.append(field.invalid(path, value, f"error validating uid: {problem}"))
     elif len(value) != 36 or value != value.lower():
         words = "`xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters"
@@ -220,3 +256,25 @@ def immutable(
     if not equal(new, old):
         shown = structs.render(type_, new, release) if type_ else new
         errs.append(field.invalid(path, shown, "field is immutable"))
+
+
+def fixed(
+    new: Any, old: Any, path: Path, errs: Errors, *, type_: str = "", release: Release | None = None
+) -> None:
+    """Like ``immutable``, of a part that later releases declare immutable: they do not show it."""
+    if not errs.declared:
+        immutable(new, old, path, errs, type_=type_, release=release)
+    elif not equal(new, old):
+        errs.append(field.invalid(path, None, "field is immutable"))
+
+
+def unique_items(
+    items: Sequence[Mapping[str, Any]], key: Callable[[Any], Any], path: Path, child: str, errs: Errors
+) -> None:
+    """Report every item whose key was seen before: the item where the rule is declared, otherwise its key."""
+    seen = set()
+    for i, item in enumerate(items):
+        own = key(item)
+        if own in seen:
+            errs.declare([field.duplicate(path.child(child).index(i), item if errs.declared else own)])
+        seen.add(own)

@@ -66,7 +66,11 @@ def claim_status(new: ResourceClaim, old: ResourceClaim, path: Path, errs: Error
         allocated = allocated_devices(status)
         for i, device in enumerate(devices):
             _device_status(device, path.child("devices").index(i), allocated, errs)
-        checks.unique(map(shared_device_id, devices), path, "devices", errs, _shown)
+        if errs.declared:
+            shown = [{**device, "conditions": device.get("conditions")} for device in devices]
+            checks.unique_items(shown, shared_device_id, path, "devices", errs)
+        else:
+            checks.unique(map(shared_device_id, devices), path, "devices", errs, _shown)
 
     allocation, allocated_before = status.get("allocation"), before.get("allocation")
     if reserved:
@@ -91,7 +95,7 @@ def _consumers(reserved: Sequence[ResourceClaimConsumerReference], path: Path, e
             missing = [name for name in ("resource", "name", "uid") if not consumer.get(name)]
             errs += [field.required(here.child(name)) for name in missing]
     if len(reserved) > 1:
-        checks.unique((c.get("uid", "") for c in reserved), path, "reservedFor", errs)
+        checks.unique_items(reserved, lambda c: c.get("uid", ""), path, "reservedFor", errs)
 
 
 def _reservation(
@@ -174,7 +178,7 @@ def _device_status(
     conditions = device.get("conditions") or _EMPTY
     if len(conditions) > limits.CONDITIONS:
         errs.append(field.too_many(path.child("conditions"), len(conditions), limits.CONDITIONS))
-    errs += objectmeta.validate_conditions(conditions, path.child("conditions"))
+    errs += objectmeta.validate_conditions(conditions, path.child("conditions"), declared=errs.declared)
     if (data := device.get("data")) is not None:
         checks.raw_object(data, path.child("data"), limits.DEVICE_STATUS_DATA, errs)
     if (network := device.get("networkData")) is not None:

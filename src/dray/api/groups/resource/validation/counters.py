@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dray.api.groups.resource import limits
 from dray.api.groups.resource.validation import checks
 from dray.api.groups.resource.validation.checks import Errors
-from dray.api.validation import field
+from dray.api.validation import field, names
 from dray.api.validation.field import Path
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def consumptions(listed: Sequence[Any], path: Path, errs: Errors) -> None:
         groups = consumption.get("compatibilityGroups")
         if groups and checks.within(groups, limits.COMPATIBILITY_GROUPS, here, "compatibilityGroups", errs):
             for j, group in enumerate(groups):
-                checks.label(group, here.child("compatibilityGroups").index(j), "", errs)
+                at = here.child("compatibilityGroups").index(j)
+                found = [words.replace("63 characters", "63 bytes") for words in names.dns1123_label(group)]
+                checks.refuse(errs, at, group, found)
             checks.unique(groups, here, "compatibilityGroups", errs)
     checks.unique((c.get("counterSet", "") for c in listed), path, "consumesCounters", errs)
 

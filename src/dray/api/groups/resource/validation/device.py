@@ -13,8 +13,10 @@ from dray.api.groups.resource.validation.checks import Errors
 from dray.api.groups.resource.validation.counters import consumptions
 from dray.api.groups.resource.validation.nodeallocatable import node_resources, resource_mappings
 from dray.api.groups.resource.validation.taints import taint
+from dray.api.release import Gates
 from dray.api.shortcache import cache_short
 from dray.api.validation import field
+from dray.api.validation.declarative import one_of
 from dray.api.validation.field import Path
 from dray.api.validation.names import size
 from dray.api.validation.nodeselectors import check_node_selector
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 _EMPTY: Final[Mapping[str, Any]] = {}
 _SCALARS: Final = frozenset({"int", "bool", "string", "version"})
 _LISTS: Final = ("bools", "ints", "strings", "versions")
+_KINDS: Final = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
 _ONE_NODE_FIELD: Final = (
     "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to "
     "true in the ResourceSlice spec"
@@ -41,7 +44,7 @@ def is_advanced(device: Mapping[str, Any]) -> bool:
 
 
 def device(
-    value: Mapping[str, Any], old: Device | None, path: Path, errs: Errors, *, per_device: bool
+    value: Mapping[str, Any], old: Device | None, path: Path, gates: Gates, errs: Errors, *, per_device: bool
 ) -> None:
     checks.label(value.get("name", ""), path, "name", errs)
     attributes, capacity = value.get("attributes") or _EMPTY, value.get("capacity") or _EMPTY
@@ -58,7 +61,11 @@ def device(
             checks.qualified_name(name, path.child("attributes"), errs)
         if not _is_plain(attribute):
             _attribute(attribute, name, path, errs)
-    _capacities(capacity, path, errs, shared=bool(value.get("allowMultipleAllocations")))
+    if any("requestPolicy" in amount for amount in capacity.values()):
+        _policies(capacity, path, gates, errs, shared=bool(value.get("allowMultipleAllocations")))
+    for name in capacity:
+        if not checks.is_qualified_name(name):
+            checks.qualified_name(name, path.child("capacity"), errs)
     taints = value.get("taints")
     if taints and (
         (old is None or not checks.equal(old.get("taints"), taints))
@@ -120,14 +127,19 @@ def _attribute(attribute: Mapping[str, Any], name: str, device: Path, errs: Erro
     for kind in _LISTS:
         if (listed := attribute.get(kind)) is None:
             continue
-        given += 1
+        given += 1 if listed or not errs.declared else 0
         if not listed:
             errs.append(field.invalid(path.child(kind), listed, "must not be empty if specified"))
         if (check_item := _ITEMS.get(kind)) is not None:
             for i, item in enumerate(listed):
                 check_item(item, path.child(kind).index(i), errs)
     if given != 1:
-        errs.append(field.invalid(path, attribute if given else "", "exactly one value must be specified"))
+        if errs.declared:
+            errs.declare(one_of({k: v for k, v in attribute.items() if v != []}, _KINDS, path))
+        else:
+            errs.append(
+                field.invalid(path, attribute if given else "", "exactly one value must be specified")
+            )
 
 
 def _string(value: str, path: Path, errs: Errors) -> None:
@@ -144,10 +156,10 @@ def _version(value: str, path: Path, errs: Errors) -> None:
 _ITEMS: Final = {"strings": _string, "versions": _version}
 
 
-def _capacities(capacities: Mapping[str, Any], device: Path, errs: Errors, *, shared: bool) -> None:
+def _policies(
+    capacities: Mapping[str, Any], device: Path, gates: Gates, errs: Errors, *, shared: bool
+) -> None:
     for name, capacity in capacities.items():
-        if not checks.is_qualified_name(name):
-            checks.qualified_name(name, device.child("capacity"), errs)
         policy = capacity.get("requestPolicy")
         if policy is None:
             continue
@@ -155,7 +167,7 @@ def _capacities(capacities: Mapping[str, Any], device: Path, errs: Errors, *, sh
             device.child("capacity").key(checks.short_key(name, checks.QUALIFIED_KEY)).child("requestPolicy")
         )
         if shared:
-            request_policy(capacity.get("value", "0"), policy, path, errs)
+            request_policy(capacity.get("value", "0"), policy, path, gates, errs)
         else:
             errs.append(field.forbidden(path, "allowMultipleAllocations must be true"))
 

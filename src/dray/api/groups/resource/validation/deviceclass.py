@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dray.api.groups.resource import limits
@@ -10,7 +11,7 @@ from dray.api.groups.resource.validation.checks import Errors
 from dray.api.groups.resource.validation.resourceclaim import configuration
 from dray.api.groups.resource.validation.selectors import selectors
 from dray.api.scheme.strategy import Context
-from dray.api.validation import field, names
+from dray.api.validation import names
 from dray.api.validation.field import Path
 
 if TYPE_CHECKING:
@@ -30,9 +31,27 @@ def class_spec(
         for i, config in enumerate(configs):
             configuration(config, path.child("config").index(i), errs, stored=stored)
     name = spec.get("extendedResourceName")
-    if name is not None and not is_extended_resource(name):
-        problem = "must be a valid extended resource name"
-        errs.append(field.invalid(path.child("extendedResourceName"), name, problem))
+    if name is None:
+        return
+    problems = _extended_resource_problems(name) if errs.declared else ()
+    if not problems and not is_extended_resource(name):
+        problems = ("must be a valid extended resource name",)
+    checks.refuse(errs, path.child("extendedResourceName"), name, problems)
+
+
+def _extended_resource_problems(name: str) -> Sequence[str]:
+    found = []
+    if "/" not in name:
+        found.append("a name must be a domain-prefixed path, such as 'example.com/my-prop'")
+    if "kubernetes.io/" in name:
+        found.append('must not have "kubernetes.io/" domain')
+    if name.startswith("requests."):
+        found.append('must not have "requests." prefix')
+    if not name:
+        found += names.qualified_name(name)[1:]
+    elif not found:
+        found += names.qualified_name(f"requests.{name}")
+    return found
 
 
 def is_extended_resource(name: str) -> bool:

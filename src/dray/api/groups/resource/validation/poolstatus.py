@@ -30,7 +30,12 @@ _COUNTS: Final = ("totalDevices", "allocatedDevices", "availableDevices", "unava
 def pool_status_spec(spec: ResourcePoolStatusRequestSpec, path: Path, errs: Errors) -> None:
     _driver(spec, path, errs)
     if (pool := spec.get("poolName")) is not None:
-        checks.pool_name(pool, path.child("poolName"), errs)
+        if errs.declared and not pool:
+            errs.append(field.invalid(path.child("poolName"), "", "segment 0: must not be empty"))
+        else:
+            checks.pool_name(pool, path.child("poolName"), errs)
+    if (attribute := spec.get("defaultPartitionTypeAttribute")) is not None:
+        checks.fully_qualified_name(attribute, path.child("defaultPartitionTypeAttribute"), errs)
     if (limit := spec.get("limit")) is not None:
         _minimum(limit, 1, path.child("limit"), errs)
         if limit > _MAX_LIMIT:
@@ -42,7 +47,7 @@ def pool_status_spec(spec: ResourcePoolStatusRequestSpec, path: Path, errs: Erro
 def pool_status(status: ResourcePoolStatusRequestStatus, path: Path, errs: Errors) -> None:
     """The answer, when it is given."""
     conditions = status.get("conditions") or ()
-    errs += objectmeta.validate_conditions(conditions, path.child("conditions"))
+    errs += objectmeta.validate_conditions(conditions, path.child("conditions"), declared=errs.declared)
     if (count := status.get("poolCount")) is None:
         errs.append(field.required(path.child("poolCount")))
     else:

@@ -103,7 +103,7 @@ class _DeviceClaim:
             here = path.child("requests")
             for i, request in enumerate(self.requests):
                 self._request(request, here.index(i))
-            checks.unique((r.get("name", "") for r in self.requests), path, "requests", errs)
+            checks.unique_items(self.requests, lambda r: r.get("name", ""), path, "requests", errs)
         if checks.within(self.constraints, limits.CONSTRAINTS, path, "constraints", errs):
             for i, constraint in enumerate(self.constraints):
                 self._constraint(constraint, path.child("constraints").index(i))
@@ -160,8 +160,10 @@ class _DeviceClaim:
 
     def _derived_attributes(self, listed: Sequence[Any], path: Path, name: str) -> None:
         errs = self.errs
-        if not checks.within(listed, limits.DERIVED_ATTRIBUTES, path, "derivedAttributes", errs):
-            return
+        if len(listed) > limits.DERIVED_ATTRIBUTES:
+            errs.declare(
+                [field.too_many(path.child("derivedAttributes"), len(listed), limits.DERIVED_ATTRIBUTES)]
+            )
         used = self._attributes_constrained(name)
         for i, attribute in enumerate(listed):
             here = path.child("derivedAttributes").index(i)

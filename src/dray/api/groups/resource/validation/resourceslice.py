@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from dray.api.golang import structs
 from dray.api.groups.resource import limits
 from dray.api.groups.resource.validation import checks
 from dray.api.groups.resource.validation.checks import Errors
 from dray.api.groups.resource.validation.counters import counter_set
 from dray.api.groups.resource.validation.device import device, is_advanced
+from dray.api.release import Gates
 from dray.api.validation import field
 from dray.api.validation.field import Path
 from dray.api.validation.nodeselectors import check_node_selector
@@ -22,7 +24,9 @@ _ONE_NODE_FIELD: Final = (
 )
 
 
-def slice_spec(spec: ResourceSliceSpec, old: ResourceSliceSpec | None, path: Path, errs: Errors) -> None:
+def slice_spec(
+    spec: ResourceSliceSpec, old: ResourceSliceSpec | None, path: Path, gates: Gates, errs: Errors
+) -> None:
     driver, pool = spec.get("driver", ""), spec.get("pool") or {}
     checks.driver_name(driver, path.child("driver"), errs)
     _pool(pool, path.child("pool"), errs)
@@ -36,12 +40,37 @@ def slice_spec(spec: ResourceSliceSpec, old: ResourceSliceSpec | None, path: Pat
     if devices is not None and counters is not None:
         errs.append(field.invalid(path, "", "only one of `sharedCounters` or `devices` is allowed"))
     if devices:
-        _devices(devices, spec, old, path, errs)
+        _devices(devices, spec, old, path, gates, errs)
     if counters and checks.within(counters, limits.COUNTER_SETS, path, "sharedCounters", errs):
         for i, value in enumerate(counters):
             counter_set(value, path.child("sharedCounters").index(i), errs)
         checks.unique((c.get("name", "") for c in counters), path, "sharedCounters", errs)
     skip_node_operations(spec.get("skipNodeOperations"), path, errs)
+    if (attribute := spec.get("partitionTypeAttribute")) is not None:
+        _partition_type(attribute, devices or (), driver, path, errs)
+
+
+def _partition_type(attribute: str, devices: Sequence[Device], driver: str, path: Path, errs: Errors) -> None:
+    """Every device that consumes counters says of which type of partition it is; the name may be without the driver."""
+    at = path.child("partitionTypeAttribute")
+    checks.fully_qualified_name(attribute, at, errs)
+    domain, slash, name = attribute.partition("/")
+    if not slash:
+        return
+    consumers = [(i, one) for i, one in enumerate(devices) if one.get("consumesCounters")]
+    if not consumers:
+        problem = "may only be set on a slice which declares devices that consume counters"
+        errs.append(field.invalid(at, attribute, problem))
+    for i, one in consumers:
+        attributes = one.get("attributes") or {}
+        here = path.child("devices").index(i).child("attributes").key(attribute)
+        value = attributes.get(attribute) or (attributes.get(name) if domain == driver else None)
+        if value is None:
+            problem = "device consumes counters and `partitionTypeAttribute` names this attribute, so it must be set"
+            errs.append(field.required(here, problem))
+        elif value.get("string") is None:
+            problem = "must be a string value because `partitionTypeAttribute` names this attribute"
+            errs.append(field.invalid(here, structs.render("resource/v1.DeviceAttribute", value), problem))
 
 
 def skip_node_operations(listed: Sequence[str] | None, path: Path, errs: Errors) -> None:
@@ -105,6 +134,7 @@ def _devices(
     spec: ResourceSliceSpec,
     old: ResourceSliceSpec | None,
     path: Path,
+    gates: Gates,
     errs: Errors,
 ) -> None:
     limit = limits.DEVICES
@@ -116,5 +146,5 @@ def _devices(
     per_device = bool(spec.get("perDeviceNodeSelection"))
     here = path.child("devices")
     for i, value in enumerate(devices):
-        device(value, before.get(value.get("name", "")), here.index(i), errs, per_device=per_device)
+        device(value, before.get(value.get("name", "")), here.index(i), gates, errs, per_device=per_device)
     checks.unique((d.get("name", "") for d in devices), path, "devices", errs)

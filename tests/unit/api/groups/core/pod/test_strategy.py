@@ -34,7 +34,10 @@ def judge(spec: Any = None, container: Any = None, about: Any = None) -> tuple[l
     pod = version.to_hub(pod)
     POD.strategy.prepare_create(pod, CONTEXT)
     found = objectmeta.validate_object_meta(
-        pod["metadata"], namespaced=True, check_name=POD.strategy.check_name
+        pod["metadata"],
+        namespaced=True,
+        check_name=POD.strategy.check_name,
+        declared=CONTEXT.quirks.declares_rules,
     )
     found += POD.strategy.validate(pod, CONTEXT)
     return [str(error)[:CUT] for error in found], [w[:CUT] for w in POD.strategy.warn(pod, CONTEXT)]

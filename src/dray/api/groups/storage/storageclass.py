@@ -1,8 +1,8 @@
-"""storage.k8s.io: classes of storage."""
+"""Storage classes: what makes volumes, and how."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from dray.api.scheme import printers
@@ -29,23 +29,29 @@ def _default(obj: StorageClass) -> None:
     obj.setdefault("volumeBindingMode", "Immediate")
 
 
+def check_provisioner(name: str, path: Path) -> list[FieldError]:
+    if not name:
+        return [field.required(path)]
+    return checks.each(name.lower(), path, names.qualified_name(name.lower()))
+
+
+def check_parameters(parameters: Mapping[str, str], path: Path) -> list[FieldError]:
+    found: list[FieldError] = []
+    if len(parameters) > _MOST_PARAMETERS:
+        found.append(field.too_long(path, _MOST_PARAMETERS))
+    elif "" in parameters:
+        found.append(field.invalid(path, "", "field can not be empty."))
+    if sum(names.size(k) + names.size(v) for k, v in parameters.items()) > _LONGEST_PARAMETERS:
+        found.append(field.too_long(path, _LONGEST_PARAMETERS))
+    return found
+
+
 class StorageClassStrategy(SubdomainStrategy["StorageClass"]):
     delete_returns_object = True
 
     def validate(self, obj: StorageClass, ctx: Context) -> Sequence[FieldError]:
-        provisioner, path = obj.get("provisioner", ""), Path("provisioner")
-        found = (
-            checks.each(provisioner.lower(), path, names.qualified_name(provisioner.lower()))
-            if provisioner
-            else [field.required(path)]
-        )
-        parameters, path = obj.get("parameters") or {}, Path("parameters")
-        if len(parameters) > _MOST_PARAMETERS:
-            found.append(field.too_long(path, _MOST_PARAMETERS))
-        elif "" in parameters:
-            found.append(field.invalid(path, "", "field can not be empty."))
-        if sum(names.size(k) + names.size(v) for k, v in parameters.items()) > _LONGEST_PARAMETERS:
-            found.append(field.too_long(path, _LONGEST_PARAMETERS))
+        found = check_provisioner(obj.get("provisioner", ""), Path("provisioner"))
+        found += check_parameters(obj.get("parameters") or {}, Path("parameters"))
         found += checks.one_of(obj.get("reclaimPolicy", ""), Path("reclaimPolicy"), _RECLAIM, needed=False)
         return found + checks.one_of(obj.get("volumeBindingMode", ""), Path("volumeBindingMode"), _BINDING)
 
@@ -88,4 +94,3 @@ STORAGE_CLASS = Kind(
         _cells,
     ),
 )
-KINDS = (STORAGE_CLASS,)

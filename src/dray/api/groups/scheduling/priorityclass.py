@@ -1,4 +1,4 @@
-"""scheduling.k8s.io: how important pods are."""
+"""PriorityClass: how important pods are."""
 
 from __future__ import annotations
 
@@ -101,4 +101,3 @@ PRIORITY_CLASS = Kind(
         ),
     ),
 )
-KINDS = (PRIORITY_CLASS,)
