@@ -7,9 +7,9 @@ devices with the same shape share it, and a selector is evaluated once for each 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -21,7 +21,7 @@ from dray.allocation.node_selection import NodeSelection
 from dray.allocation.selectors import CELDevice, DerivedAttribute, Expression, Verdict, cel_device
 from dray.api.identity import DeviceID, PoolID
 from dray.api.quantity import Quantity
-from dray.cel import CompileError
+from dray.cel import CompileError, EvaluationError
 
 if TYPE_CHECKING:
     from dray.api.types import resource
@@ -32,6 +32,8 @@ _VERDICTS_KEPT = 256
 _FINGERPRINTS_KEPT = 65536
 #: An evaluation that may cost more, in CEL's units, may take longer than a few milliseconds.
 _CHEAP = 5_000
+#: A longer expression takes more than a few milliseconds to compile.
+_SHORT = 1024
 
 
 class EvaluationPending(Exception):
@@ -40,16 +42,15 @@ class EvaluationPending(Exception):
     ``settle`` works it out, in any thread; after that whoever needed it starts anew and gets further.
     """
 
-    def __init__(self, shape: Shape, expression: Expression) -> None:
-        super().__init__(expression.source)
-        self._shape = shape
-        self._expression = expression
+    def __init__(self, evaluate: Callable[[], object]) -> None:
+        super().__init__("a verdict is pending")
+        self._evaluate = evaluate
 
     def settle(self) -> float:
         """Returns the seconds that it took."""
         began = time.perf_counter()
-        with suppress(CompileError):  # reported when the verdict is asked for
-            self._shape.verdict(self._expression, pressed=False)
+        with suppress(CompileError, EvaluationError):  # reported when the verdict is asked for
+            self._evaluate()
         return time.perf_counter() - began
 
 
@@ -66,13 +67,42 @@ class Evaluations:
     def evaluate(self, shape: Shape, expression: Expression, *, pressed: bool) -> Verdict:
         if self.seconds_left is None or not pressed:
             return expression.evaluate(_cel_device(shape))
-        if self.seconds_left <= 0 or expression.max_cost > _CHEAP:
-            raise EvaluationPending(shape, expression)
+        self._check(expression, partial(shape.verdict, expression, pressed=False))
         began = time.perf_counter()
         try:
             return expression.evaluate(_cel_device(shape))
         finally:
             self.seconds_left -= time.perf_counter() - began
+
+    def derive(self, shape: Shape, attribute: DerivedAttribute, *, pressed: bool) -> Values:
+        if self.seconds_left is None or not pressed:
+            return attribute.of(_cel_device(shape))
+        self._check(attribute, partial(shape.derive, attribute, pressed=False))
+        began = time.perf_counter()
+        try:
+            return attribute.of(_cel_device(shape))
+        finally:
+            self.seconds_left -= time.perf_counter() - began
+
+    def check_compiled(self, shape: Shape, expression: Expression, *, pressed: bool) -> None:
+        """Compile an expression for which there is time, or raise."""
+        if self.seconds_left is not None and pressed and not expression.is_compiled:
+            self._check(expression, partial(shape.verdict, expression, pressed=False))
+
+    def _check(self, expression: Expression | DerivedAttribute, evaluate: Callable[[], object]) -> None:
+        """Raise if there is no time to compile or to evaluate an expression."""
+        assert self.seconds_left is not None
+        # What is compiled may be gone from its cache, so that a long expression always takes long.
+        if self.seconds_left <= 0 or len(expression.source) > _SHORT:
+            raise EvaluationPending(evaluate)
+        if not expression.is_compiled:
+            began = time.perf_counter()
+            cost = expression.max_cost
+            self.seconds_left -= time.perf_counter() - began
+        else:
+            cost = expression.max_cost
+        if cost > _CHEAP:
+            raise EvaluationPending(evaluate)
 
 
 class Shape:
@@ -80,12 +110,14 @@ class Shape:
 
     __slots__ = (
         "__weakref__",
+        "_derived",
         "_evaluations",
         "_values",
         "_verdicts",
         "consumed_capacities",
         "document",
         "driver",
+        "limits",
         "restricted",
     )
 
@@ -97,7 +129,10 @@ class Shape:
         self.restricted = any("requestPolicy" in capacity for capacity in self.capacity.values())
         #: what requests for capacity come to on this shape, by request
         self.consumed_capacities: dict[Any, Any] = {}
+        #: its capacities, in billionths, once somebody has asked for them
+        self.limits: tuple[tuple[str, int], ...] | None = None
         self._verdicts: dict[Expression, Verdict] = {}
+        self._derived: dict[DerivedAttribute, Values | EvaluationError] = {}
         self._values: dict[tuple[str, bool], Values | None] = {}
 
     @property
@@ -119,6 +154,7 @@ class Shape:
     def _evaluate(self, expression: Expression, *, pressed: bool) -> Verdict:
         """The verdict on a device that looks the same to this selector, or a new evaluation."""
         evaluations = self._evaluations
+        evaluations.check_compiled(self, expression, pressed=pressed)
         fingerprint = expression.fingerprint(self.driver, self.document)
         if fingerprint is None:
             return evaluations.evaluate(self, expression, pressed=pressed)
@@ -131,9 +167,20 @@ class Shape:
             evaluations.known[key] = verdict
         return verdict
 
-    def derive(self, attribute: DerivedAttribute) -> Values:
-        """The values of a derived attribute. Raises EvaluationError."""
-        return attribute.of(_cel_device(self))
+    def derive(self, attribute: DerivedAttribute, *, pressed: bool = True) -> Values:
+        """The values of a derived attribute. Raises EvaluationError, and EvaluationPending as ``verdict`` does."""
+        values = self._derived.get(attribute)
+        if values is None:
+            if len(self._derived) >= _VERDICTS_KEPT:
+                self._derived.clear()
+            try:
+                values = self._evaluations.derive(self, attribute, pressed=pressed)
+            except EvaluationError as error:
+                values = error
+            self._derived[attribute] = values
+        if isinstance(values, EvaluationError):
+            raise values.with_traceback(None)
+        return values
 
     def values(self, attribute: str, *, lists: bool) -> Values | None:
         """The values of a fully qualified attribute; None if the device does not have it."""

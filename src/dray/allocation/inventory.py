@@ -115,6 +115,10 @@ class Inventory:
     def slices(self) -> Iterable[Slice]:
         return self._slices.values()
 
+    def slices_of(self, pool: PoolID) -> list[Slice]:
+        """The slices of a pool, of whatever generation."""
+        return list(self._by_pool.get(pool, {}).values())
+
     def device(self, id: DeviceID) -> Device | None:
         """A device by name, from the newest generation of its pool."""
         for one in newest_generation(self._by_pool.get(id.pool_id, {}).values()):

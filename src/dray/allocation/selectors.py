@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from functools import lru_cache
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,13 +10,15 @@ import msgspec
 from dray.allocation.attributes import Values
 from dray.allocation.features import Features
 from dray.api.semver import Version
+from dray.api.shortcache import cache_by_length
 from dray.cel import CompileError, EvaluationError, compiler
 from dray.cel.environment import devices as cel_devices
-from dray.cel.environment.devices import MAX_COST, Selector, compile, environment
+from dray.cel.environment.devices import EXPRESSIONS_KEPT, MAX_COST, Selector, compile, environment, size_hint
 from dray.cel.environment.reads import Reads
 
 if TYPE_CHECKING:
     from dray.api.types import resource
+    from dray.cel.interpreter.planner import Program
 
 Verdict = bool | EvaluationError
 CELDevice = cel_devices.Device
@@ -28,31 +29,54 @@ _encode = msgspec.json.Encoder().encode
 class Expression:
     """A selector of a class or a claim. One that does not compile is an error only when it is evaluated on a device.
 
-    Upstream does the same: a broken selector is no error as long as no device reaches it.
+    Upstream does the same: a broken selector is no error as long as no device reaches it. What was compiled takes a
+    hundred times the memory of the text. It is kept in a cache of bounded size, not with the claims and verdicts that
+    refer to the expression. An expression is compiled when something is first asked of it.
     """
 
-    __slots__ = ("_lists", "_selector", "fingerprint", "source")
+    __slots__ = ("_consumable_capacity", "_fingerprint", "_lists", "_max_cost", "_reads", "source")
 
-    def __init__(self, source: str, selector: Selector | CompileError, *, lists: bool) -> None:
+    def __init__(self, source: str, *, lists: bool, consumable_capacity: bool) -> None:
         self.source = source
-        self._selector = selector
         self._lists = lists
-        #: all that the verdict depends on, read straight from a device; None if only evaluation can tell
-        self.fingerprint = Fingerprint([self], lists=lists)
+        self._consumable_capacity = consumable_capacity
+        self._reads: Reads | None = None
+        self._max_cost = 0
+        self._fingerprint: Fingerprint | None = None  # until the expression is compiled
+
+    @property
+    def is_compiled(self) -> bool:
+        return self._fingerprint is not None
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """All that the verdict depends on, read straight from a device; None if only evaluation can tell."""
+        return self._fingerprint or self._compile()
 
     @property
     def reads(self) -> Reads | None:
         """What the expression reads by name; None if only evaluation can tell."""
-        return self._selector.reads if isinstance(self._selector, Selector) else None
+        if self._fingerprint is None:
+            self._compile()
+        return self._reads
 
     @property
     def max_cost(self) -> int:
         """What one evaluation costs at most, as the estimator says."""
-        return self._selector.max_cost if isinstance(self._selector, Selector) else 0
+        if self._fingerprint is None:
+            self._compile()
+        return self._max_cost
+
+    def _compile(self) -> Fingerprint:
+        selector = _selector(self.source, self._lists, self._consumable_capacity)
+        if isinstance(selector, Selector):
+            self._reads, self._max_cost = selector.reads, selector.max_cost
+        made = self._fingerprint = Fingerprint([self._reads], lists=self._lists)
+        return made
 
     def evaluate(self, device: CELDevice) -> Verdict:
         """Whether the device is selected; raises CompileError if the expression does not compile."""
-        selector = self._selector
+        selector = _selector(self.source, self._lists, self._consumable_capacity)
         if isinstance(selector, CompileError):
             raise selector
         try:
@@ -64,15 +88,14 @@ class Expression:
 
 
 class Fingerprint:
-    """What expressions see of a device: called with its driver and document, equal where all of them must agree.
+    """What expressions that read these things see of a device: called with its driver and document, equal where all of them must agree.
 
     None means that the expressions have to be evaluated on this device.
     """
 
     __slots__ = ("_attribute_domains", "_attributes", "_blind", "_capacity", "_capacity_domains", "_lists")
 
-    def __init__(self, expressions: Iterable[Expression], *, lists: bool) -> None:
-        reads = [expression.reads for expression in expressions]
+    def __init__(self, reads: Sequence[Reads | None], *, lists: bool) -> None:
         known = [one for one in reads if one is not None]
         self._lists = lists
         self._blind = len(known) < len(reads)
@@ -133,24 +156,35 @@ _WITH_LISTS = _SCALARS | {"strings", "ints", "bools"}
 
 
 class DerivedAttribute:
-    """An attribute that a request derives from others."""
+    """An attribute that a request derives from others. It is compiled when it is first evaluated."""
 
-    __slots__ = ("_lists", "_program")
+    __slots__ = ("_lists", "_max_cost", "source")
 
     def __init__(self, source: str, *, lists: bool) -> None:
-        declared = environment(list_attributes=lists, consumable_capacity=True, stored=True)
-        self._program = compiler.program(compiler.check_text(source, declared), declared)
+        self.source = source
         self._lists = lists
+        self._max_cost: int | None = None
+
+    @property
+    def is_compiled(self) -> bool:
+        return self._max_cost is not None
+
+    @property
+    def max_cost(self) -> int:
+        if self._max_cost is None:
+            _, self._max_cost = _derived_program(self.source, self._lists)
+        return self._max_cost
 
     def of(self, device: CELDevice) -> Values:
-        """Its values on a device, or EvaluationError."""
+        """Its values on a device, or EvaluationError, or CompileError if it has no meaning."""
+        program, self._max_cost = _derived_program(self.source, self._lists)
         seen = {
             "driver": device.driver,
             "allowMultipleAllocations": device.allow_multiple_allocations,
             "attributes": device.attributes(lists=self._lists),
             "capacity": device.capacity,
         }
-        value, _ = self._program.run({"device": seen}, MAX_COST)
+        value, _ = program.run({"device": seen}, MAX_COST)
         if isinstance(value, EvaluationError):
             raise value
         if isinstance(value, list):
@@ -172,11 +206,10 @@ def _typed(value: Any) -> tuple[str, Any]:
 
 
 def expression(source: str, features: Features) -> Expression:
-    return _compiled(source, features.list_attributes, features.consumable_capacity)
+    return _expression(source, features.list_attributes, features.consumable_capacity)
 
 
 def derived_attribute(source: str, features: Features) -> DerivedAttribute:
-    """Raises CompileError if the expression has no meaning."""
     return _derived(source, features.list_attributes)
 
 
@@ -185,18 +218,28 @@ def cel_device(driver: str, document: resource.Device) -> CELDevice:
     return CELDevice.of(driver, document)
 
 
-@lru_cache(maxsize=8192)
-def _compiled(source: str, list_attributes: bool, consumable_capacity: bool) -> Expression:
-    selector: Selector | CompileError
+@cache_by_length(EXPRESSIONS_KEPT)
+def _expression(source: str, list_attributes: bool, consumable_capacity: bool) -> Expression:
+    return Expression(source, lists=list_attributes, consumable_capacity=consumable_capacity)
+
+
+@cache_by_length(EXPRESSIONS_KEPT)
+def _selector(source: str, list_attributes: bool, consumable_capacity: bool) -> Selector | CompileError:
     try:
-        selector = compile(
+        return compile(
             source, list_attributes=list_attributes, consumable_capacity=consumable_capacity, stored=True
         )
     except CompileError as error:
-        selector = error
-    return Expression(source, selector, lists=list_attributes)
+        return error
 
 
-@lru_cache(maxsize=1024)
+@cache_by_length(1 << 17)
 def _derived(source: str, list_attributes: bool) -> DerivedAttribute:
     return DerivedAttribute(source, lists=list_attributes)
+
+
+@cache_by_length(1 << 17)
+def _derived_program(source: str, list_attributes: bool) -> tuple[Program, int]:
+    declared = environment(list_attributes=list_attributes, consumable_capacity=True, stored=True)
+    checked = compiler.check_text(source, declared)
+    return compiler.program(checked, declared), compiler.max_cost(checked, declared, hints=size_hint)

@@ -91,6 +91,11 @@ class ClaimAttempt(Protocol):
         ...
 
     @property
+    def unallocated(self) -> Sequence[ResourceClaim]:
+        """The claims of the current generation that are to be allocated."""
+        ...
+
+    @property
     def scores_matter(self) -> bool:
         """Whether the plans of nodes have to be compared with each other."""
         ...

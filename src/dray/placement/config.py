@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 from dray.api import times
 from dray.placement.placement import Plugins
 from dray.placement.plugins.scores import DEFAULT_WEIGHTS, Scoring
+from dray.placement.policies.model import PolicyError
+from dray.placement.policies.registry import policy_type
+from dray.placement.policies.workload import parse_typical
 
 if TYPE_CHECKING:
     from dray.api.types.core import TopologySpreadConstraint
+    from dray.placement.policies.model import DevicePolicy, TypicalShape
 
 DEFAULT_NAME = "default-scheduler"
 DEFAULT_FILTER_TIMEOUT = 10.0
 DEFAULT_BINDING_TIMEOUT = 600.0
-DEVICE_POLICIES = ("default", "pack", "spread")
 
 #: upstream's plugins. A configuration may also name those that do nothing here.
 PLUGINS = frozenset(
@@ -99,6 +102,8 @@ class _DynamicResourcesArgs(TypedDict, total=False):
     bindingTimeout: str
     devicePolicy: str
     devicePreemption: bool
+    typicalPods: Sequence[object]
+    seed: int
 
 
 class _ResourceSpec(TypedDict, total=False):
@@ -140,8 +145,11 @@ class SchedulerProfile:
     plugins: Plugins = field(default_factory=Plugins)
     filter_timeout: float = DEFAULT_FILTER_TIMEOUT
     binding_timeout: float = DEFAULT_BINDING_TIMEOUT
-    device_policy: str = "default"
+    device_policy: str | type[DevicePolicy] = "default"
     device_preemption: bool = False
+    #: what device policies know of the workload; otherwise they count the pods that are there
+    typical: tuple[TypicalShape, ...] = ()
+    seed: int = 0  # decides between nodes of equal score, and what the policy "random" draws
 
     def enabled(self, plugin: str) -> bool:
         return plugin not in self.plugins.disabled
@@ -253,10 +261,16 @@ def _plugin_args(profile: SchedulerProfile, config: _PluginConfig, path: str) ->
         case "DynamicResources":
             devices = _typed(args, f"{path}.args", _DynamicResourcesArgs)
             policy = devices.get("devicePolicy") or profile.device_policy
-            if policy not in DEVICE_POLICIES:
-                raise ConfigError(
-                    f"{path}.args.devicePolicy: {policy!r} is not one of {', '.join(DEVICE_POLICIES)}"
-                )
+            typical = profile.typical
+            try:
+                policy_type(policy)
+            except PolicyError as problem:
+                raise ConfigError(f"{path}.args.devicePolicy: {problem}") from None
+            if (pods := devices.get("typicalPods")) is not None:
+                try:
+                    typical = parse_typical(pods, f"{path}.args.typicalPods")
+                except PolicyError as problem:
+                    raise ConfigError(str(problem)) from None
             return replace(
                 profile,
                 filter_timeout=_seconds(
@@ -267,6 +281,8 @@ def _plugin_args(profile: SchedulerProfile, config: _PluginConfig, path: str) ->
                 ),
                 device_policy=policy,
                 device_preemption=bool(devices.get("devicePreemption")),
+                typical=typical,
+                seed=int(devices.get("seed") or 0),
             )
         case "NodeResourcesFit":
             fit = _typed(args, f"{path}.args", _NodeResourcesFitArgs)

@@ -5,13 +5,14 @@ a value, and the scheduler writes what it says.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from dray.allocation import AllocationError, Reasons
 from dray.placement import advice, preemption
+from dray.placement.group_preemption import whole_groups
 from dray.placement.outcome import Bind, Failure, Gated, Outcome, Unschedulable
 from dray.placement.plugins import dynamic_resources
 from dray.placement.status import Diagnosis, Rejection, ScheduleResult, fit_error_message
@@ -36,7 +37,14 @@ def decide(
     spread: Sequence[SpreadConstraint] = (),
     budgets: Callable[[], Sequence[preemption.DisruptionBudget]] = tuple,
     storage: VolumeBinding | None = None,
+    nodes: Sequence[NodeInfo] | None = None,
+    in_group: bool = False,
+    explains: bool = True,
 ) -> Outcome:
+    """``nodes``: only these may have the pod. ``in_group``: nothing is preempted for this pod alone.
+
+    ``explains``: an unschedulable pod gets a message and reasons; without them no node is looked at once more.
+    """
     placement, profile = framework.placement, framework.profile
     cluster = placement.cluster
     if not len(cluster):
@@ -56,10 +64,13 @@ def decide(
             case started:
                 attempt = started
     if before is not None:
+        if in_group:
+            message = fit_error_message(len(cluster), (), before_filtering=before.reasons[0])
+            return Unschedulable(message, frozenset({before.plugin}))
         return _rejected_before_filtering(pod, before, framework, budgets)
     reachable = None if storage is None or not pod.volume_claims else partial(storage.on, pod)
     try:
-        found = placement.find(pod, attempt, spread=spread, volumes=reachable)
+        found = placement.find(pod, attempt, spread=spread, volumes=reachable, nodes=nodes)
     except (AllocationError, dynamic_resources.FilterTimeout) as problem:
         return Failure(f'running "{dynamic_resources.PLUGIN}" filter plugin: {problem}')
     if isinstance(found, ScheduleResult):
@@ -67,8 +78,12 @@ def decide(
             return Bind(found.node)
         assert found.plan is not None
         return attempt.reserve(found.node, found.plan)
+    if in_group:
+        message = fit_error_message(found.nodes, found.rejections.values())
+        return Unschedulable(message, found.plugins, reasons=_reasons(found, attempt, cluster))
     run_filters = placement.filters_without_victims(pod, spread=spread, volumes=reachable)
-    return _unschedulable(found, attempt, _PostFilter(pod, framework, budgets, run_filters))
+    post_filter = _PostFilter(pod, framework, budgets, run_filters, explains)
+    return _unschedulable(found, attempt, post_filter, explains=explains)
 
 
 def _rejected_before_filtering(
@@ -87,19 +102,24 @@ def _rejected_before_filtering(
         result = _NO_CYCLE_STATE
     else:
         post_filter = _PostFilter(pod, framework, budgets, lambda node: None)
-        result = post_filter.run({}, None, about_claims="no new claims to deallocate")
+        result = post_filter.run({}, None, about_claims=_nothing_to_free(framework))
     message = fit_error_message(
         len(framework.placement.cluster), (), before_filtering=rejection.reasons[0], after=result.message
     )
     return Unschedulable(message, frozenset({rejection.plugin}), keeps_nomination=result.keeps_nomination)
 
 
+def _nothing_to_free(framework: Framework) -> str:
+    """What the PostFilter of DynamicResources says of a pod that has no claims to free."""
+    return "no new claims to deallocate" if framework.quirks.says_still_not_schedulable else ""
+
+
 def _unschedulable(
-    outcome: Diagnosis, attempt: ClaimAttempt | None, post_filter: _PostFilter
+    outcome: Diagnosis, attempt: ClaimAttempt | None, post_filter: _PostFilter, *, explains: bool
 ) -> Unschedulable:
     framework = post_filter.framework
     about_claims, writes = (
-        attempt.post_filter(outcome.plugins) if attempt is not None else ("no new claims to deallocate", ())
+        attempt.post_filter(outcome.plugins) if attempt is not None else (_nothing_to_free(framework), ())
     )
     result = post_filter.run(
         outcome.rejections,
@@ -109,6 +129,15 @@ def _unschedulable(
         if attempt is not None and framework.profile.device_preemption and not writes
         else None,
     )
+    if not explains:
+        return Unschedulable(
+            "",
+            outcome.plugins,
+            candidate=result.candidate,
+            device_nomination=result.device_nomination,
+            keeps_nomination=result.keeps_nomination,
+            writes=writes,
+        )
     message = fit_error_message(outcome.nodes, outcome.rejections.values(), after=result.message)
     reasons = _reasons(outcome, attempt, framework.placement.cluster)
     if (
@@ -165,6 +194,7 @@ class _PostFilter:
     budgets: Callable[[], Sequence[preemption.DisruptionBudget]]
     #: every filter but the one for devices, on a node as it would be without some pods
     run_filters: Callable[[NodeInfo], Rejection | None]
+    explains: bool = True
 
     def run(
         self,
@@ -175,11 +205,15 @@ class _PostFilter:
         devices: DeviceAttempt | None = None,
     ) -> _PostFilterResult:
         """``devices``: the attempt, if preemption may also free devices."""
-        messages = [about_claims] if self.framework.profile.enabled(dynamic_resources.PLUGIN) else []
+        about_claims = about_claims if self.framework.profile.enabled(dynamic_resources.PLUGIN) else ""
+        messages = [about_claims] if about_claims else []
         if not self.framework.profile.enabled("DefaultPreemption"):
             return _PostFilterResult(", ".join(messages))
+        if not self.explains and not self.framework.placement.cluster.has_pods_below(self.pod.priority):
+            return _PostFilterResult("")  # there is nobody to preempt, and nobody wants to know
         match self._preempt(rejections, attempt, devices):
             case preemption.Candidate() as candidate:
+                candidate = self._with_whole_groups(candidate)
                 nomination = None
                 if devices is not None:
                     node = self.framework.placement.cluster.get(candidate.node)
@@ -190,6 +224,14 @@ class _PostFilter:
             case preemption.NoCandidate(message, eligible):
                 messages.append(f"preemption: {message}")
                 return _PostFilterResult(", ".join(messages), keeps_nomination=not eligible)
+
+    def _with_whole_groups(self, candidate: preemption.Candidate) -> preemption.Candidate:
+        """Of a group that may only be disrupted as a whole, all pods go."""
+        groups = self.framework.groups
+        if not len(groups):
+            return candidate
+        victims = whole_groups(candidate.victims, self.framework.placement.cluster, groups)
+        return replace(candidate, victims=tuple(preemption.more_important_first(victims)))
 
     def _preempt(
         self,

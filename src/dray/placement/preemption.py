@@ -123,10 +123,10 @@ def _has_terminating_victims(
     rejection = rejections.get(node.name)
     if rejection is not None and not resolvable(rejection):
         return False
-    return any(p.priority < pod.priority and _terminating_by_preemption(p) for p in node.pods.values())
+    return any(p.priority < pod.priority and terminating_by_preemption(p) for p in node.pods.values())
 
 
-def _terminating_by_preemption(pod: PodInfo) -> bool:
+def terminating_by_preemption(pod: PodInfo) -> bool:
     if not pod.terminating:
         return False
     for condition in (pod.document.get("status") or {}).get("conditions") or ():
@@ -150,7 +150,7 @@ def _select_victims(
     if rejection is not None:
         return rejection
     ordered = sorted(lower, key=lambda p: (-p.priority, worth(p), _started(p)))
-    violating, others = _split_by_pdb_violation(ordered, budgets)
+    violating, others = split_by_pdb_violation(ordered, budgets)
     victims: list[PodInfo] = []
     violations = 0
     for candidate in (*violating, *others):
@@ -165,7 +165,7 @@ def _select_victims(
     return Candidate(node.name, tuple(more_important_first(victims)), violations)
 
 
-def _split_by_pdb_violation(
+def split_by_pdb_violation(
     pods: Sequence[PodInfo], budgets: Sequence[DisruptionBudget]
 ) -> tuple[list[PodInfo], list[PodInfo]]:
     left = [b.allowed for b in budgets]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dray.api.release import V1_32, V1_33, V1_34, V1_35, V1_36, EffectiveVersion, Gates
+from dray.api.release import V1_32, V1_33, V1_34, V1_35, V1_36, V1_37, EffectiveVersion, Gates
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,12 +37,43 @@ class PlacementQuirks:
     #: Claims are allocated (gate DynamicResourceAllocation). Otherwise the DynamicResources plugin is disabled in every
     #: profile: pods with claims are bound like others, and the kubelet holds them back.
     allocates_claims: bool = True
+    #: A pod is tried although its claim has as many users as it may have; the API server then refuses the reservation.
+    tries_full_claims: bool = False
     #: Device classes serve extended resources (gate DRAExtendedResource).
     serves_extended_resources: bool = True
     #: Devices may stand for cpu or memory of their node (gate DRANodeAllocatableResources).
     maps_node_allocatable: bool = True
     #: The search for devices on a node has a time limit (gate DRASchedulerFilterTimeout).
     limits_filter_time: bool = True
+    #: The message of an unschedulable pod says "still not schedulable", or of one without claims "no new claims to
+    #: deallocate".
+    says_still_not_schedulable: bool = False
+    #: The pods of a PodGroup are scheduled together (gate GenericWorkload).
+    schedules_groups: bool = True
+    #: PodGroups may be part of a CompositePodGroup (gate CompositePodGroup).
+    schedules_composite_groups: bool = True
+    #: The pods of a group may be kept together by a label of nodes (gate TopologyAwareWorkloadScheduling).
+    places_groups_by_topology: bool = True
+    #: Then a group that asks for no label is reported as if it did.
+    wraps_every_group: bool = False
+    #: A group has a preemption policy of its own (gate PodGroupPreemptionPolicy).
+    groups_have_preemption_policy: bool = True
+    #: Where one member after the other does not fit, nodes and devices are searched for all members at once.
+    searches_jointly: bool = True
+    #: Groups are served by priority and age, and the first that does not fit is not overtaken by others that take what it
+    #: could use.
+    gangs_stand_in_line: bool = True
+    #: A group that does not fit is told that claims were deallocated, whether there are any or not.
+    says_claims_deallocated: bool = False
+    #: A gang waits while one of its members may not be tried. Otherwise only as long as it has too few members.
+    gang_waits_for_gated_members: bool = False
+    #: Members that have succeeded count as scheduled.
+    counts_finished_members: bool = True
+    #: Preemption by a group may free devices.
+    groups_preempt_devices: bool = True
+    #: The members of a gang are bound when the claims of all of them are written, and a gang of which some members have a
+    #: node is completed before anything else is tried.
+    completes_gangs_first: bool = True
 
     @classmethod
     def of(cls, version: EffectiveVersion, gates: Gates) -> PlacementQuirks:
@@ -58,7 +89,21 @@ class PlacementQuirks:
             postfilter_needs_cycle_state=emulated,
             filters_devices_on_every_node=emulated,
             allocates_claims="DynamicResourceAllocation" in gates,
+            tries_full_claims=emulated,
             serves_extended_resources="DRAExtendedResource" in gates,
             maps_node_allocatable="DRANodeAllocatableResources" in gates,
             limits_filter_time="DRASchedulerFilterTimeout" in gates,
+            says_still_not_schedulable=release < V1_37,
+            schedules_groups="GenericWorkload" in gates and release >= V1_37,
+            schedules_composite_groups="CompositePodGroup" in gates,
+            places_groups_by_topology="TopologyAwareWorkloadScheduling" in gates,
+            wraps_every_group=emulated and "TopologyAwareWorkloadScheduling" in gates,
+            groups_have_preemption_policy="PodGroupPreemptionPolicy" in gates,
+            searches_jointly=not emulated,
+            gangs_stand_in_line=not emulated,
+            says_claims_deallocated=emulated,
+            gang_waits_for_gated_members=emulated,
+            counts_finished_members=not emulated,
+            groups_preempt_devices=not emulated,
+            completes_gangs_first=not emulated,
         )

@@ -33,9 +33,12 @@ class Diagnosis:
 
     nodes: int
     rejections: Mapping[str, Rejection] = field(default_factory=dict)  # by the name of the node
+    known_plugins: frozenset[str] | None = None  # those that rejected nodes, where they have been counted
 
     @property
     def plugins(self) -> frozenset[str]:
+        if self.known_plugins is not None:
+            return self.known_plugins
         return frozenset(r.plugin for r in self.rejections.values())
 
 

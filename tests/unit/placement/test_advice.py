@@ -10,7 +10,7 @@ from dray.placement.quirks import PlacementQuirks
 from tests.support.scheduler import Harness, claim
 
 UPSTREAM = (
-    "0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, "
+    "0/2 nodes are available: 2 cannot allocate all claims. "
     "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 )
 BIG = 'device.capacity["gpu.example.com"].memory.compareTo(quantity("80Gi")) >= 0'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +133,7 @@ def test_a_disabled_plugin_rejects_no_node(
 ) -> None:
     left_out = profile(plugins={"multiPoint": {"disabled": [{"name": plugin}]}})
     for chosen, fits in ((SchedulerProfile(), False), (left_out, True)):
-        placement = Placement(cluster(*nodes), plugins=chosen.plugins, rng=random.Random(0))
+        placement = Placement(cluster(*nodes), plugins=chosen.plugins)
         assert isinstance(placement.find(pod(**spec), None), ScheduleResult) is fits
 
 
@@ -145,7 +144,10 @@ def plugin_args(name: str, **args: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("extra", "complaint"),
     [
-        (plugin_args("DynamicResources", devicePolicy="tidy"), "'tidy' is not one of default, pack, spread"),
+        (
+            plugin_args("DynamicResources", devicePolicy="tidy"),
+            "there is no device policy 'tidy'; there are default, pack, spread",
+        ),
         (plugin_args("DynamicResources", colour="blue"), r"pluginConfig\[0\].args.colour: not supported"),
         (plugin_args("NodeResourcesFit", ignoredResources=["x"]), "ignoredResources: not supported"),
         (

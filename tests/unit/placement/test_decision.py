@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ def quirks(release: Release) -> PlacementQuirks:
 
 
 def reasons(release: Release, *nodes: dict[str, Any], **spec: Any) -> list[tuple[str, ...]]:
-    placement = Placement(cluster(*nodes), rng=random.Random(0), quirks=quirks(release))
+    placement = Placement(cluster(*nodes), quirks=quirks(release))
     outcome = placement.find(pod(**spec), None)
     assert isinstance(outcome, Diagnosis)
     return [rejection.reasons for rejection in outcome.rejections.values()]
@@ -48,7 +47,7 @@ def test_a_taint_is_named_until_1_34(release: Release, said: str) -> None:
 def test_a_node_that_is_too_small_even_without_its_pods_is_unresolvable_since_1_34(
     release: Release, helps: bool
 ) -> None:
-    placement = Placement(cluster(node("a", cpu="1")), rng=random.Random(0), quirks=quirks(release))
+    placement = Placement(cluster(node("a", cpu="1")), quirks=quirks(release))
     outcome = placement.find(pod(requests={"cpu": "2"}), None)
     assert isinstance(outcome, Diagnosis)
     assert outcome.rejections["a"].resolvable is helps
@@ -94,7 +93,7 @@ def test_the_reason_for_a_volume_on_another_node_depends_on_the_release(release:
 def test_affinity_terms_that_contradict_themselves_fit_no_node() -> None:
     stage = Harness({"a": []})
     message = refused(stage, pod(affinity=pinned("a", "b"))).message
-    assert message.startswith("0/1 nodes are available: pod affinity terms conflict. no new claims")
+    assert message.startswith("0/1 nodes are available: pod affinity terms conflict. preemption")
 
 
 def test_in_an_emulated_release_postfilter_does_not_find_its_cycle_state() -> None:
@@ -116,9 +115,14 @@ def test_a_claim_with_the_maximum_of_consumers_is_in_use() -> None:
     stage = Harness({"a": []})
     message = refused(stage, stage.user(shared(256))).message
     assert message == (
-        "0/1 nodes are available: resourceclaim in use. no new claims to deallocate, "
+        "0/1 nodes are available: resourceclaim in use. "
         "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
+
+
+def test_in_an_emulated_release_the_api_server_is_left_to_refuse_another_consumer() -> None:
+    stage = Harness({"a": []}, quirks=PlacementQuirks(tries_full_claims=True))
+    assert isinstance(stage.decide(stage.user(shared(256))), Bind)
 
 
 def test_a_claim_with_fewer_consumers_than_the_maximum_is_shared() -> None:
@@ -150,7 +154,7 @@ def test_no_claim_is_deallocated_if_another_claim_cannot_be_allocated() -> None:
     stage = Harness({"a": ["gpu-0"]}, quirks=PlacementQuirks(adds_advice=False))
     refusal = refused(stage, stage.user(elsewhere(), claim(count=2)))
     assert refusal.writes == ()
-    assert "1 cannot allocate all claims. still not schedulable" in refusal.message
+    assert "1 cannot allocate all claims. preemption: " in refusal.message
 
 
 def test_in_an_emulated_release_a_selector_error_on_one_node_fails_the_attempt() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from tests.support.scheduler import cluster, node, pod
 
 
 def placement(where: ClusterCache) -> Placement:
-    return Placement(where, rng=random.Random(0))
+    return Placement(where)
 
 
 def place(p: Placement, wanted: PodInfo) -> ScheduleResult | Diagnosis:

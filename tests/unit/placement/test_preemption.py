@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from typing import Any
 
 from dray.placement.cache.nodes import ClusterCache, NodeInfo
@@ -125,7 +124,7 @@ def test_as_many_pods_are_evicted_as_topology_spread_needs() -> None:
         "maxSkew": 2,
         "labelSelector": {"matchLabels": {"app": "web"}},
     }
-    placement = Placement(where, rng=random.Random(0))
+    placement = Placement(where)
     spread = [SpreadConstraint.of(spec, wanted.labels)]
     outcome = placement.find(wanted, None, spread=spread)
     assert isinstance(outcome, Diagnosis)
@@ -139,7 +138,7 @@ def test_volumes_are_filtered_before_inter_pod_affinity() -> None:
     where = cluster(node("a"))
     where.add_pod(pod(labels={"app": "noisy"}), "a")
     unreachable = Rejection("VolumeBinding", ("elsewhere",), resolvable=False)
-    placement = Placement(where, rng=random.Random(0))
+    placement = Placement(where)
     outcome = placement.find(pod(affinity=apart_from(app="noisy")), None, volumes=lambda n: unreachable)
     assert isinstance(outcome, Diagnosis)
     assert outcome.rejections == {"a": unreachable}

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 _NOTHING: Mapping[str, int] = {}
 OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
 
+#: What 1.37 adds to the error of a selector that reads an attribute that the device does not have.
+_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
+    "fields"
+)
+
 
 class DeviceInPool(msgspec.Struct, frozen=True, gc=False):
     """A device with its pool, and with the usage of that pool."""
@@ -116,7 +122,10 @@ class AllocationState:
             if answer is False:
                 return False
             on = f" on device {device.id}" if self.features.names_device_in_selector_error else ""
-            raise AllocationError(f"{choice.named(selector)}{on}: CEL runtime error: {answer}")
+            hint = (
+                _HINT if self.features.names_device_in_selector_error and "no such key" in str(answer) else ""
+            )
+            raise AllocationError(f"{choice.named(selector)}{on}: CEL runtime error: {answer}{hint}")
         if device.selection is not None:
             metadata = self.node.get("metadata") or {}
             return device.selection.matches(metadata.get("name") or "", metadata.get("labels") or {})

@@ -6,7 +6,8 @@ like any other. So this scheduler never allocates a device twice, however slow t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from dray.allocation.inventory import Inventory
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
         Device,
         DeviceClass,
         DeviceTaintRule,
+        NodeAllocatableResource,
         NodeAllocatableResourceMapping,
         ResourceClaim,
         ResourceSlice,
     )
 
 Key = tuple[str, str]  # (namespace, name)
-_MAPPINGS: Final = "nodeAllocatableResourceMappings"
+#: What devices that stand for resources of their node have, since 1.37 and in 1.36.
+_MAPPINGS: Final = ("nodeAllocatableResources", "nodeAllocatableResourceMappings")
 
 
 class ClaimCache:
@@ -122,6 +125,26 @@ class ClaimCache:
     def has_pending_allocation(self, uid: str) -> bool:
         return uid in self._pending_allocations
 
+    def pending_allocation(self, uid: str) -> AllocationResult | None:
+        """The allocation of a claim that is decided but not written yet."""
+        return self._recorded[uid][1] if uid in self._pending_allocations and uid in self._recorded else None
+
+    @contextmanager
+    def as_if_free(self, freed: Iterable[ResourceClaim]) -> Iterator[None]:
+        """What if these claims gave their devices back?"""
+        taken = [
+            self._recorded[uid] for claim in freed if (uid := claim["metadata"]["uid"]) in self._recorded
+        ]
+        for recorded in taken:
+            self._freed(self.nodes_of(self.usage.remove(*recorded)))
+        try:
+            yield
+        finally:
+            for recorded in taken:
+                self.usage.add(*recorded)
+            if taken:
+                self._freed(None)
+
     def assume(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
         """Count an allocation that is decided but not written yet."""
         uid = claim["metadata"]["uid"]
@@ -160,7 +183,7 @@ class ClaimCache:
             self._forget_pool(name)
         self._slices[name] = document
         spec = document["spec"]
-        if any(_MAPPINGS in device for device in spec.get("devices") or ()):
+        if any(field in device for device in spec.get("devices") or () for field in _MAPPINGS):
             self._node_allocatable_slices[name] = document
         else:
             self._node_allocatable_slices.pop(name, None)
@@ -190,14 +213,18 @@ class ClaimCache:
         """Whether some device stands for cpu or memory of its node."""
         return bool(self._node_allocatable_slices)
 
-    def mappings(self, pool: str, device: str) -> Mapping[str, NodeAllocatableResourceMapping] | None:
-        """The resources that a device stands for."""
+    def mappings(
+        self, pool: str, device: str
+    ) -> Mapping[str, NodeAllocatableResource | NodeAllocatableResourceMapping] | None:
+        """The resources that a device stands for, in the form in which its slice has them."""
         for document in self._node_allocatable_slices.values():
             spec = document["spec"]
             if spec["pool"]["name"] == pool:
                 for one in spec.get("devices") or ():
                     if one["name"] == device:
-                        return one.get(_MAPPINGS)
+                        return one.get("nodeAllocatableResources") or one.get(
+                            "nodeAllocatableResourceMappings"
+                        )
         return None
 
     def set_class(self, document: DeviceClass) -> None:

@@ -16,7 +16,7 @@ class NodeInfo:
     """One node: what it offers, what is requested, and its pods. ``generation`` changes with every change."""
 
     __slots__ = (
-        "allocatable", "document", "generation", "labels", "max_pods", "name", "pods", "pods_with_node_allocatable",
+        "allocatable", "document", "generation", "labels", "loosened", "max_pods", "name", "pods", "pods_with_node_allocatable",
         "ports", "requested", "score_cpu", "score_memory", "taints", "unschedulable",
     )  # fmt: skip
 
@@ -34,6 +34,7 @@ class NodeInfo:
         self.pods_with_node_allocatable = 0  # pods whose claims take something of the node's own resources
         self.ports: dict[HostPort, int] = {}
         self.generation = 0
+        self.loosened = 0  # the generation since which the node has only got fuller
 
     def describe(self, document: Node) -> None:
         spec, status = document.get("spec") or {}, document.get("status") or {}
@@ -93,24 +94,30 @@ class ClusterCache:
     """All nodes, and an append-only log of those that changed; each reader remembers its position in the log."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, NodeInfo] = {}
+        self.by_name: dict[str, NodeInfo] = {}  # also nodes of which only their pods are known
         self._where: dict[str, str] = {}  # pod uid → node name
+        self._groups: dict[tuple[str, str], dict[str, PodInfo]] = {}  # PodGroup → its pods that have a node
         self._unknown: set[str] = set()  # nodes that no Node object is known of, only pods bound to them
         self._generation = 0
+        self.loosened = 0  # changes when something may have come free
         self._log: list[str] = []
         self._log_start = 0
+        self.loosened_at = 0  # the position in the log since which nodes have only got fuller
+        self.era = 0  # changes when something has changed that any node may depend on
+        self.membership = 0  # changes when a node comes or goes
         self.pods_with_affinity = 0  # how many of the pods have affinity terms, which may concern new pods
+        self._priorities: dict[int, int] = {}  # of pods, and how many have each
         self.prefer_no_schedule_nodes: set[str] = set()  # their score depends on that of other nodes
 
     def __len__(self) -> int:
-        return len(self._nodes) - len(self._unknown)
+        return len(self.by_name) - len(self._unknown)
 
     def __iter__(self) -> Iterator[NodeInfo]:
         """The nodes of which a Node object is known."""
-        return (n for n in self._nodes.values() if n.document is not None)
+        return (n for n in self.by_name.values() if n.document is not None)
 
     def get(self, name: str) -> NodeInfo | None:
-        node = self._nodes.get(name)
+        node = self.by_name.get(name)
         return node if node is not None and node.document is not None else None
 
     @property
@@ -123,12 +130,24 @@ class ClusterCache:
             return None
         return set(self._log[position - self._log_start :])
 
-    def touch(self, name: str) -> None:
-        node = self._nodes.get(name)
+    @property
+    def generation(self) -> int:
+        """The highest generation of all nodes."""
+        return self._generation
+
+    def touch(self, name: str, *, fuller: bool = False) -> None:
+        """``fuller``: the node has something less to offer, and nothing more."""
+        node = self.by_name.get(name)
+        if not fuller:
+            self.loosened += 1
         if node is not None:
             self._generation += 1
             node.generation = self._generation
+            if not fuller:
+                node.loosened = self._generation
         self._log.append(name)
+        if not fuller:
+            self.loosened_at = self.position
         if len(self._log) > 100_000:
             del self._log[:50_000]
             self._log_start += 50_000
@@ -137,6 +156,8 @@ class ClusterCache:
         """Something changed that any node may depend on: no reader can use what it knows of any node."""
         self._log_start = self.position + 1
         self._log.clear()
+        self.era += 1
+        self.loosened += 1
 
     def touch_nodes(self, names: set[str] | None) -> None:
         """Devices came free on these nodes; None: on any."""
@@ -148,21 +169,24 @@ class ClusterCache:
 
     def set_node(self, document: Node) -> NodeInfo:
         name = document["metadata"]["name"]
-        node = self._nodes.get(name)
+        node = self.by_name.get(name)
         if node is None:
-            node = self._nodes[name] = NodeInfo(name)
-        node.describe(document)
+            node = self.by_name[name] = NodeInfo(name)
         self._unknown.discard(name)
+        if node.document is None:
+            self.membership += 1
+        node.describe(document)
         avoid = any(t.get("effect") == "PreferNoSchedule" for t in node.taints)
         (self.prefer_no_schedule_nodes.add if avoid else self.prefer_no_schedule_nodes.discard)(name)
         self.touch(name)
         return node
 
     def remove_node(self, name: str) -> None:
-        node = self._nodes.get(name)
+        node = self.by_name.get(name)
         if node is None:
             return
         self.prefer_no_schedule_nodes.discard(name)
+        self.membership += 1
         if node.pods:
             node.document = None  # the node is forgotten when its last pod is deleted
             self._unknown.add(name)
@@ -171,24 +195,27 @@ class ClusterCache:
         self.touch(name)
 
     def _forget(self, name: str) -> None:
-        del self._nodes[name]
+        del self.by_name[name]
         self._unknown.discard(name)
 
     def add_pod(self, pod: PodInfo, name: str) -> None:
         """The pod is bound, or assumed to be bound, to the node. Adding it again replaces the earlier version."""
         self.remove_pod(pod.uid)
-        node = self._nodes.get(name)
+        node = self.by_name.get(name)
         if node is None:
-            node = self._nodes[name] = NodeInfo(name)
+            node = self.by_name[name] = NodeInfo(name)
             self._unknown.add(name)
         node.add_pod(pod)
         self._where[pod.uid] = name
+        if pod.group:
+            self._groups.setdefault((pod.namespace, pod.group), {})[pod.uid] = pod
         self.pods_with_affinity += _has_affinity_terms(pod)
-        self.touch(name)
+        self._priorities[pod.priority] = self._priorities.get(pod.priority, 0) + 1
+        self.touch(name, fuller=True)
 
     def confirm(self, pod: PodInfo, name: str) -> bool:
         """Replace the pod on its node if the new version requests the same; False: it has to be added."""
-        node = self._nodes.get(name)
+        node = self.by_name.get(name)
         if node is None or (known := node.pods.get(pod.uid)) is None:
             return False
         if known.requests != pod.requests or known.labels != pod.labels or known.host_ports != pod.host_ports:
@@ -204,14 +231,34 @@ class ClusterCache:
         name = self._where.pop(uid, None)
         if name is None:
             return None
-        node = self._nodes[name]
+        node = self.by_name[name]
         pod = node.remove_pod(uid)
         if pod is not None:
             self.pods_with_affinity -= _has_affinity_terms(pod)
+            if pod.group:
+                self._leave_group(pod)
+            self._priorities[pod.priority] -= 1
+            if not self._priorities[pod.priority]:
+                del self._priorities[pod.priority]
         if node.document is None and not node.pods:
             self._forget(name)
         self.touch(name)
         return pod
+
+    def _leave_group(self, pod: PodInfo) -> None:
+        key = (pod.namespace, pod.group)
+        members = self._groups.get(key, {})
+        members.pop(pod.uid, None)
+        if not members:
+            self._groups.pop(key, None)
+
+    def pods_of_group(self, namespace: str, group: str) -> Mapping[str, PodInfo]:
+        """The pods of a PodGroup that have a node, or are about to get one, by uid."""
+        return self._groups.get((namespace, group), {})
+
+    def has_pods_below(self, priority: int) -> bool:
+        """Whether some pod on a node has a lower priority."""
+        return any(one < priority for one in self._priorities)
 
     def node_of(self, uid: str) -> str | None:
         return self._where.get(uid)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -97,6 +97,16 @@ class AffinityTerm:
         return self.matches_labels(pod.labels)
 
 
+def node_allocatable_amounts(status: NodeAllocatableResourceClaimStatus) -> Iterator[Mapping[str, str]]:
+    """What one claim takes of its node's resources: 1.36's sum, or since 1.37 what devices stand for and overhead."""
+    yield status.get("resources") or {}
+    yield {one["name"]: one["quantity"] for one in status.get("mapping") or ()}
+    overhead = status.get("overhead") or ()
+    yield {one["name"]: one["perPod"] for one in overhead if "perPod" in one}
+    for _ in status.get("containers") or ():
+        yield {one["name"]: one["perContainer"] for one in overhead if "perContainer" in one}
+
+
 class PodInfo(msgspec.Struct, eq=False):
     """An immutable view of a pod. ``shape`` is equal for pods that every node treats alike.
 
@@ -120,6 +130,7 @@ class PodInfo(msgspec.Struct, eq=False):
     )
     preferred_nodes: tuple[tuple[int, nodeaffinity.NodeTest], ...] = ()
     host_ports: tuple[HostPort, ...] = ()
+    group: str = ""  # the PodGroup that the pod is scheduled with
     claims: Sequence[PodResourceClaim] = ()
     named_claims: tuple[str, ...] = ()  # the claims that are named in the spec; other pods may use them too
     spread: Sequence[TopologySpreadConstraint] = ()
@@ -140,6 +151,8 @@ class PodInfo(msgspec.Struct, eq=False):
         self.tolerations = spec.get("tolerations") or ()
         self.node_test = nodeaffinity.required_node_affinity(spec)
         self.host_ports = _host_ports(spec)
+        if "schedulingGroup" in spec:
+            self.group = spec["schedulingGroup"].get("podGroupName") or ""
         self.claims = spec.get("resourceClaims") or ()
         self.named_claims = tuple(
             name for e in self.claims if (name := claim_and_template_names(e)[0]) is not None
@@ -196,6 +209,16 @@ class PodInfo(msgspec.Struct, eq=False):
         return f"{self.namespace}/{self.name}"
 
     @property
+    def is_plain(self) -> bool:
+        """Whether of the filters that look at one node alone only resources, taints and cordons can reject the pod."""
+        return self.node_test is None and not self.host_ports and "nodeName" not in self.document["spec"]
+
+    @property
+    def ignores_identity_of_nodes(self) -> bool:
+        """Whether filters do not look at names and labels of nodes."""
+        return self.node_test is None and not self.document["spec"].get("nodeName")
+
+    @property
     def has_affinity_or_spread(self) -> bool:
         """Whether filters or scores depend on where other pods run."""
         return bool(
@@ -215,10 +238,10 @@ class PodInfo(msgspec.Struct, eq=False):
         named = (document["spec"].get("resources") or {}).get("requests") or ()
         total = _NOTHING
         for status in document["status"][NODE_ALLOCATABLE_CLAIM_STATUSES]:
-            resources: Mapping[str, str] = status.get("resources") or {}
-            total = plus(
-                total, compute_resources({name: v for name, v in resources.items() if name not in named})
-            )
+            for resources in node_allocatable_amounts(status):
+                total = plus(
+                    total, compute_resources({name: v for name, v in resources.items() if name not in named})
+                )
         return total
 
     def with_node_allocatable(self, statuses: Sequence[NodeAllocatableResourceClaimStatus]) -> PodInfo:

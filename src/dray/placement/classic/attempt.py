@@ -95,6 +95,7 @@ class ClassicAttempt:
     shape = None  # nothing is shared: every node is filtered for every pod
     scores_matter = False
     device_preemption = None
+    unallocated = ()
 
     def __init__(
         self,

@@ -79,6 +79,7 @@ class MixedAttempt:
         self.classic = classic
         self._device = device
         self.scores_matter = device.scores_matter
+        self.unallocated = device.unallocated
 
     def filter(self, node: NodeInfo) -> MixedPlan | Rejection:
         # Both are always asked: each notes which of its allocated claims are not available on the node.

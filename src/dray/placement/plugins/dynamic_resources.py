@@ -14,19 +14,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dray.allocation import (
-    DEFAULT,
-    SPREAD,
     AllocationError,
     AllocationTimeout,
     Features,
     Plan,
-    Policy,
     Unallocatable,
     Usage,
     allocate,
 )
 from dray.allocation.allocator import CANNOT_ALLOCATE
-from dray.allocation.policies import occupancy
 from dray.api import claims, nodeaffinity
 from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.nodes import NodeInfo
@@ -43,12 +39,16 @@ if TYPE_CHECKING:
     from dray.allocation import Reasons
     from dray.api.types.core import ContainerExtendedResourceRequest, NodeAllocatableResourceClaimStatus, Pod
     from dray.api.types.resource import AllocationResult, ResourceClaim
+    from dray.placement.cache.groups import GroupCache, PodGroupInfo
     from dray.placement.claims import ClaimPlan
+    from dray.placement.policies.scorer import Scorer
 
 PLUGIN = "DynamicResources"
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
+#: what the allocator says where a node has too few devices for the claims
+TOO_FEW_DEVICES = Rejection(PLUGIN, (CANNOT_ALLOCATE,), resolvable=False)
 _NOT_AVAILABLE = Rejection(PLUGIN, ("resourceclaim not available on the node",), resolvable=False)
 
 MAX_SUBREQUESTS = 8
@@ -67,7 +67,6 @@ class Options:
     quirks: PlacementQuirks = field(default_factory=PlacementQuirks)
     filter_timeout: float = 10.0
     binding_timeout: float = 600.0
-    policy: Policy = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +98,10 @@ class DeviceReservation:
 
     claims: Sequence[ResourceClaim]
     plan: NodePlan
-
-
-def policy_score(claim_cache: ClaimCache, options: Options) -> Callable[[NodeInfo], float] | None:
-    """How well a node suits the policy, from 0 to 100: the fuller the better, or the emptier. None: all the same."""
-    if options.policy is DEFAULT:
-        return None
-    emptier = options.policy is SPREAD
-
-    def score(node: NodeInfo) -> float:
-        assert node.document is not None
-        try:
-            used = occupancy(claim_cache.inventory.pools(node.document, options.features), claim_cache.usage)
-        except AllocationError:  # the filter reports it
-            return 0.0
-        return 100 * (1 - used if emptier else used)
-
-    return score
+    group: PodGroupInfo | None = None
+    shared: frozenset[str] = (
+        frozenset()
+    )  # uids of the claims that are reserved for the group, not for the pod
 
 
 def pod_claims(
@@ -184,13 +170,17 @@ class DynamicResources:
         options: Options,
         nominator: Nominator,
         *,
+        scorer: Scorer,
         new_share_id: Callable[[], str],
+        groups: GroupCache | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.claim_cache = claim_cache
+        self.groups = groups
         self.options = options
         self.nominator = nominator
+        self.scorer = scorer
         self.new_share_id = new_share_id
         self.clock = clock
         self.monotonic = monotonic
@@ -218,13 +208,42 @@ class DynamicResources:
         )
         if not found and not resources:
             return None
+        shared: frozenset[str] = frozenset()
+        group = self.groups.of(pod) if pod.group and pod.claims and self.groups is not None else None
+        if group is not None and group.claims:
+            shared = group_claims(pod, group, found)
+            found = [
+                self._as_decided(claim) if claim["metadata"]["uid"] in shared else claim for claim in found
+            ]
         for claim in found:
             if claims.allocation(claim) is not None:
-                if _is_full(claim) and not claims.is_reserved_for(claim, pod.uid):
+                user = group.uid if group is not None and claim["metadata"]["uid"] in shared else pod.uid
+                if (
+                    not options.quirks.tries_full_claims
+                    and _is_full(claim)
+                    and not claims.is_reserved_for(claim, user)
+                ):
                     return _unresolvable("resourceclaim in use")
             elif unfit := _prefilter_reason(claim, claim_cache, options.features):
                 return _unresolvable(unfit)
-        return DeviceAttempt(self, pod, found, resources)
+        return DeviceAttempt(self, pod, found, resources, group=group if shared else None, shared=shared)
+
+    def _as_decided(self, claim: ResourceClaim) -> ResourceClaim:
+        """The claim of a group with the allocation that an earlier member was given and that is not written yet."""
+        pending = self.claim_cache.pending_allocation(claim["metadata"]["uid"])
+        if pending is None:
+            return claim
+        return {**claim, "status": {**(claim.get("status") or {}), "allocation": pending}}
+
+
+def group_claims(pod: PodInfo, group: PodGroupInfo, found: Iterable[ResourceClaim]) -> frozenset[str]:
+    """The uids of those claims of a pod that are claims of its group."""
+    names = {
+        wanted.claim
+        for entry in pod.claims
+        if group.shares(entry) and (wanted := claims.known_reference(pod.document, entry)) is not None
+    }
+    return frozenset(c["metadata"]["uid"] for c in found if c["metadata"]["name"] in names)
 
 
 class DeviceAttempt:
@@ -236,8 +255,14 @@ class DeviceAttempt:
         pod: PodInfo,
         user_claims: list[ResourceClaim],
         resources: dict[str, int],
+        *,
+        group: PodGroupInfo | None = None,
+        shared: frozenset[str] = frozenset(),
     ) -> None:
+        """``shared``: the uids of the claims that are the group's, and are reserved for the group."""
         self._plugin = plugin
+        self._group = group
+        self._shared = shared
         self._pod = pod
         self._claim_cache = claim_cache = plugin.claim_cache
         self._options = plugin.options
@@ -249,13 +274,13 @@ class DeviceAttempt:
         self._extended_resource_claim = (
             claim_cache.extended_resource_claim(pod.uid) if resources else None
         )  # of an earlier attempt
-        self._unallocated: list[ResourceClaim] = []
+        self.unallocated: list[ResourceClaim] = []
         self._allocated: list[tuple[ResourceClaim, nodeaffinity.NodeTest | None]] = []  # and their nodes
         self.scores_matter = False
         for claim in user_claims:
             given = claims.allocation(claim)
             if given is None:
-                self._unallocated.append(claim)
+                self.unallocated.append(claim)
             else:
                 selector = given.get("nodeSelector")
                 self._allocated.append((claim, nodeaffinity.node_selector(selector) if selector else None))
@@ -274,7 +299,7 @@ class DeviceAttempt:
 
     def filter(self, node: NodeInfo, *, gone: Collection[PodInfo] = ()) -> NodePlan | Rejection:
         """``gone``: what if these pods were deleted, and their claims free?"""
-        wanted = list(self._unallocated)
+        wanted = list(self.unallocated)
         extended_resource_claim: ResourceClaim | None = None
         mappings: Sequence[ContainerExtendedResourceRequest] = ()
         if self._resources:
@@ -321,6 +346,38 @@ class DeviceAttempt:
             return _NOTHING_TO_DO
         return NodePlan(tuple(wanted), tuple(results), extended_resource_claim, mappings, statuses)
 
+    # -- several pods -----------------------------------------------------------------------------------------------
+
+    @property
+    def searchable(self) -> bool:
+        """Whether ``filter_together`` can deal with the claims of the pod."""
+        return not self._resources and not self._has_node_allocatable_devices and not self.scores_matter
+
+    def filter_together(
+        self, node: NodeInfo, attempts: Sequence[DeviceAttempt]
+    ) -> Sequence[NodePlan] | Rejection:
+        """What the node would give the claims of several pods at once; a claim that pods share is allocated once."""
+        wanted: dict[str, ResourceClaim] = {}
+        for attempt in attempts:
+            for _, test in attempt._allocated:
+                if test is not None and not test(node.name, node.labels):
+                    return _NOT_AVAILABLE
+            wanted |= {claim["metadata"]["uid"]: claim for claim in attempt.unallocated}
+        results: dict[str, AllocationResult] = {}
+        if wanted:
+            match self._allocate(node, list(wanted.values()), self._usage(node, ())):
+                case Unallocatable() as failure:
+                    return Rejection(PLUGIN, (failure.message,), resolvable=False)
+                case Plan(results=found):
+                    results = dict(zip(wanted, found, strict=True))
+        return [
+            NodePlan(
+                tuple(attempt.unallocated),
+                tuple(results[claim["metadata"]["uid"]] for claim in attempt.unallocated),
+            )
+            for attempt in attempts
+        ]
+
     def score(self, plan: ClaimPlan) -> int:
         """Earlier alternatives are worth more."""
         assert isinstance(plan, NodePlan)
@@ -338,7 +395,7 @@ class DeviceAttempt:
 
     def reserve(self, node: str, plan: ClaimPlan) -> Bind:
         assert isinstance(plan, NodePlan)
-        return Bind(node, DeviceReservation(self._claims, plan))
+        return Bind(node, DeviceReservation(self._claims, plan, self._group, self._shared))
 
     def post_filter(self, rejected_by: frozenset[str]) -> ClaimPostFilter:
         for claim in self.unavailable_claims.values():
@@ -346,7 +403,9 @@ class DeviceAttempt:
                 return ClaimPostFilter("deallocation of ResourceClaim completed", (Deallocate(claim),))
         if (leftover := self._extended_resource_claim) is not None:
             return ClaimPostFilter("deletion of ResourceClaim completed", (DeleteLeftover(leftover),))
-        return ClaimPostFilter("still not schedulable")
+        return ClaimPostFilter(
+            "still not schedulable" if self._options.quirks.says_still_not_schedulable else ""
+        )
 
     def reasons(self, nodes: Iterable[NodeInfo]) -> Mapping[str, Reasons]:
         """The allocator is asked again about nodes that another pod of this shape was rejected by."""
@@ -399,7 +458,7 @@ class DeviceAttempt:
         return usage
 
     def _allocate(self, node: NodeInfo, wanted: list[ResourceClaim], usage: Usage) -> Plan | Unallocatable:
-        options, monotonic = self._options, self._plugin.monotonic
+        options, monotonic, scorer = self._options, self._plugin.monotonic, self._plugin.scorer
         deadline = monotonic() + options.filter_timeout if options.filter_timeout else None
         assert node.document is not None
         try:
@@ -412,7 +471,7 @@ class DeviceAttempt:
                 new_share_id=self._plugin.new_share_id,
                 deadline=deadline,
                 monotonic=monotonic,
-                policy=options.policy,
+                policy=scorer.arrangement(self._pod, node, lambda: scorer.request(self._pod, self)),
             )
         except AllocationTimeout:
             raise FilterTimeout(f"node {node.name}: timed out trying to allocate devices") from None
@@ -465,7 +524,7 @@ class DeviceAttempt:
     def _shape(self) -> bytes | None:
         if self.scores_matter or self._has_node_allocatable_devices:
             return None
-        parts: list[object] = [c["spec"] for c in self._unallocated]
+        parts: list[object] = [c["spec"] for c in self.unallocated]
         parts += [(claims.allocation(c) or {}).get("nodeSelector") for c, _ in self._allocated]
         if self._resources:
             spec = self._pod.document["spec"]

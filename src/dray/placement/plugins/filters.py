@@ -86,11 +86,19 @@ def node_resources_fit(
 
     ``small_nodes_are_unresolvable``: preemption does not help on a node that is too small even without its pods.
     """
+    asked, offered, taken = pod.requests, node.allocatable, node.requested
+    if (
+        len(node.pods) < node.max_pods
+        and asked.cpu <= offered.cpu - taken.cpu
+        and asked.memory <= offered.memory - taken.memory
+        and not asked.ephemeral
+        and not asked.scalars
+    ):
+        return None
     reasons: list[str] = []
     resolvable = True
     if len(node.pods) + 1 > node.max_pods:
         reasons.append("Too many pods")
-    asked, offered, taken = pod.requests, node.allocatable, node.requested
     for name, want, have, used in (
         ("cpu", asked.cpu, offered.cpu, taken.cpu),
         ("memory", asked.memory, offered.memory, taken.memory),

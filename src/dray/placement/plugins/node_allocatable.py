@@ -1,28 +1,40 @@
 """Devices that stand for cpu or memory of their node: what a claim takes of these counts like a request of the pod.
 
-Devices say so in ``nodeAllocatableResourceMappings``. The scheduler writes what a pod's claims take into the pod's
+Devices say so in ``nodeAllocatableResources``, in 1.36 in ``nodeAllocatableResourceMappings``. The scheduler writes what a pod's claims take into the pod's
 status (``nodeAllocatableResourceClaimStatuses``), and the cache counts it on the node. Follows upstream rule for rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from dray.allocation import AllocationError
 from dray.api import claims
 from dray.api.compute import ComputeResources, compute_resources, plus, pod_requests
 from dray.api.quantity import Quantity
 from dray.placement.cache.nodes import NodeInfo
-from dray.placement.cache.pods import NODE_ALLOCATABLE_CLAIM_STATUSES, PodInfo
+from dray.placement.cache.pods import NODE_ALLOCATABLE_CLAIM_STATUSES, PodInfo, node_allocatable_amounts
 from dray.placement.status import Rejection
 
 if TYPE_CHECKING:
-    from dray.api.types.core import NodeAllocatableResourceClaimStatus, PodSpec
-    from dray.api.types.resource import AllocationResult, NodeAllocatableResourceMapping, ResourceClaim
+    from dray.api.types.core import (
+        NodeAllocatableOverheadResources,
+        NodeAllocatableResourceClaimStatus,
+        PodSpec,
+    )
+    from dray.api.types.resource import (
+        AllocationResult,
+        DeviceRequestAllocationResult,
+        NodeAllocatableResource,
+        NodeAllocatableResourceMapping,
+        ResourceClaim,
+    )
 
 #: which resources a device of a pool stands for; None if it is an ordinary one
-Mappings: TypeAlias = "Callable[[str, str], Mapping[str, NodeAllocatableResourceMapping] | None]"
+Mappings: TypeAlias = (
+    "Callable[[str, str], Mapping[str, NodeAllocatableResource | NodeAllocatableResourceMapping] | None]"
+)
 
 _PLUGIN = "DynamicResources"
 _BILLION = 10**9
@@ -37,16 +49,13 @@ def claim_statuses(
     """
     found: list[NodeAllocatableResourceClaimStatus] = []
     for claim, allocation in given:
-        resources = _resources(pod, claim, allocation, mappings)
-        if resources:
+        taken = _Taken()
+        for result in (allocation.get("devices") or {}).get("results") or ():
+            for resource, mapping in (mappings(result["pool"], result["device"]) or {}).items():
+                taken.add(resource, mapping, result, f"{pod.namespace}/{_name(claim)}")
+        if taken:
             name = _name(claim)
-            found.append(
-                {
-                    "resourceClaimName": name,
-                    "containers": _containers_using(pod, name),
-                    "resources": {resource: str(amount) for resource, amount in sorted(resources.items())},
-                }
-            )
+            found.append(taken.status(name, _containers_using(pod, name)))
     return sorted(found, key=lambda status: status["resourceClaimName"])
 
 
@@ -61,7 +70,7 @@ def fits_node(
                 f"claim {who}: node-allocatable resource claim not referenced by any container within the pod"
             )
     spec = pod.document["spec"]
-    extra = [status["resources"] for status in statuses]
+    extra = [amounts for status in statuses for amounts in node_allocatable_amounts(status)]
     total = _total(spec, extra)
     if (spec.get("resources") or {}).get("requests"):
         containers_only = spec.copy()
@@ -91,27 +100,92 @@ def used_by_another_pod(pod: PodInfo, node: NodeInfo, claim: ResourceClaim) -> R
     return None
 
 
-def _resources(
-    pod: PodInfo, claim: ResourceClaim, allocation: AllocationResult, mappings: Mappings
-) -> dict[str, Quantity]:
-    found: dict[str, Quantity] = {}
-    for result in (allocation.get("devices") or {}).get("results") or ():
-        for name, mapping in (mappings(result["pool"], result["device"]) or {}).items():
-            factor = mapping.get("allocationMultiplier")
-            amount = Quantity() if factor is None else Quantity.from_json(factor)
-            if key := mapping.get("capacityKey"):
-                consumed = result.get("consumedCapacity")
-                if not consumed:
-                    raise AllocationError(
-                        f"claim {pod.namespace}/{_name(claim)}, device {result['device']}: ConsumedCapacity is nil, "
-                        f"but Capacity key '{key}' is set in NodeAllocatableResourceMappings for resource {name}"
-                    )
-                if key not in consumed:
-                    continue
-                base = Quantity.from_json(consumed[key])
-                amount = base if factor is None else _times(base, amount)
-            found[name] = found[name] + amount if name in found else amount
-    return found
+class _Taken:
+    """What the devices of one claim take of their node, by resource; as 1.36 says it, or as 1.37 does."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Quantity] = {}
+        self._mapped: dict[str, Quantity] = {}
+        self._per_pod: dict[str, Quantity] = {}
+        self._per_container: dict[str, Quantity] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._sums or self._mapped or self._per_pod or self._per_container)
+
+    def add(
+        self,
+        name: str,
+        wanted: NodeAllocatableResource | NodeAllocatableResourceMapping,
+        result: DeviceRequestAllocationResult,
+        claim: str,
+    ) -> None:
+        if "mapping" not in wanted and "overhead" not in wanted:
+            legacy = cast("NodeAllocatableResourceMapping", wanted)
+            factor = legacy.get("allocationMultiplier")
+            key = legacy.get("capacityKey")
+            _count(self._sums, name, _amount(name, key, factor, None if key else factor, result, claim))
+            return
+        resource = cast("NodeAllocatableResource", wanted)
+        if (mapping := resource.get("mapping")) is not None:
+            amount = _amount(
+                name, mapping.get("capacityKey"), mapping.get("capacityMultiplier"), mapping.get("deviceMultiplier"),
+                result, claim,
+            )  # fmt: skip
+            _count(self._mapped, name, amount)
+        overhead = resource.get("overhead") or {}
+        for total, given in (
+            (self._per_pod, overhead.get("perPod")),
+            (self._per_container, overhead.get("perContainer")),
+        ):
+            if given is not None:
+                _count(total, name, Quantity.from_json(given))
+
+    def status(self, claim: str, containers: list[str]) -> NodeAllocatableResourceClaimStatus:
+        found: NodeAllocatableResourceClaimStatus = {"resourceClaimName": claim, "containers": containers}
+        if self._sums:
+            found["resources"] = {name: str(amount) for name, amount in sorted(self._sums.items())}
+        if self._mapped:
+            found["mapping"] = [{"name": n, "quantity": str(q)} for n, q in sorted(self._mapped.items())]
+        names = sorted(self._per_pod.keys() | self._per_container.keys())
+        overhead: list[NodeAllocatableOverheadResources] = []
+        for name in names:
+            one: NodeAllocatableOverheadResources = {"name": name}
+            if name in self._per_pod:
+                one["perPod"] = str(self._per_pod[name])
+            if name in self._per_container:
+                one["perContainer"] = str(self._per_container[name])
+            overhead.append(one)
+        if overhead:
+            found["overhead"] = overhead
+        return found
+
+
+def _count(totals: dict[str, Quantity], name: str, amount: Quantity | None) -> None:
+    if amount is not None:
+        totals[name] = totals[name] + amount if name in totals else amount
+
+
+def _amount(
+    name: str,
+    key: str | None,
+    factor: str | None,
+    per_device: str | None,
+    result: DeviceRequestAllocationResult,
+    claim: str,
+) -> Quantity | None:
+    """What one device takes: so much of each unit of a capacity that is consumed, or so much by itself."""
+    if not key:
+        return Quantity() if per_device is None else Quantity.from_json(per_device)
+    consumed = result.get("consumedCapacity")
+    if not consumed:
+        raise AllocationError(
+            f"claim {claim}, device {result['device']}: ConsumedCapacity is nil, "
+            f"but Capacity key '{key}' is set in NodeAllocatableResourceMappings for resource {name}"
+        )
+    if key not in consumed:
+        return None
+    base = Quantity.from_json(consumed[key])
+    return base if factor is None else _times(base, Quantity.from_json(factor))
 
 
 def _times(base: Quantity, factor: Quantity) -> Quantity:

@@ -22,6 +22,7 @@ class FakeDevices:
     """The DynamicResources plugin and its attempt for a pod that other nodes than these reject."""
 
     scores_matter = False
+    unallocated = ()
 
     def __init__(self, *nodes: str, leftover: Any = None) -> None:
         self.nodes = nodes

@@ -47,6 +47,23 @@ def test_the_status_says_for_each_claim_what_its_devices_stand_for() -> None:
     ]
 
 
+def test_since_1_37_devices_and_their_overhead_are_told_apart_and_both_count() -> None:
+    cpu = {"mapping": {"deviceMultiplier": "2"}, "overhead": {"perPod": "500m", "perContainer": "250m"}}
+    stage = Harness({"a": [{"name": "c0", "nodeAllocatableResources": {"cpu": cpu}}]})
+    wanted = user(stage, claim("b"))
+    plan = plan_of(stage, wanted)
+    assert plan.node_allocatable == [
+        {
+            "resourceClaimName": "b",
+            "containers": ["main"],
+            "mapping": [{"name": "cpu", "quantity": "2"}],
+            "overhead": [{"name": "cpu", "perPod": "500m", "perContainer": "250m"}],
+        }
+    ]
+    assert wanted.with_node_allocatable(plan.node_allocatable).node_allocatable.cpu == 2750
+    assert "Insufficient cpu" in message(stage, user(stage, claim("c"), requests={"cpu": "1500m"}))
+
+
 def test_devices_of_one_claim_add_up() -> None:
     stage = Harness({"a": [cores("c0", "1500m"), cores("c1", "500m")]})
     plan = plan_of(stage, user(stage, claim("b", count=2)))
@@ -62,9 +79,7 @@ def test_ordinary_devices_take_nothing_of_the_node() -> None:
 def test_claims_and_requests_together_must_fit_the_node() -> None:
     stage = Harness({"a": [cores("c0", "3")]})
     text = message(stage, user(stage, claim(), requests={"cpu": "2"}))
-    assert text.startswith(
-        "0/1 nodes are available: 1 Insufficient cpu. still not schedulable, preemption: 0/1 "
-    )
+    assert text.startswith("0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 ")
 
 
 def test_what_claims_of_other_pods_take_is_not_free() -> None:
@@ -111,7 +126,7 @@ def test_a_device_that_leaves_open_how_much_it_takes_is_an_error() -> None:
 def test_a_claim_that_no_container_refers_to_fits_no_node() -> None:
     stage = Harness({"a": [cores("c0")]})
     text = "claim b: node-allocatable resource claim not referenced by any container within the pod"
-    assert f"0/1 nodes are available: 1 {text}. still" in message(
+    assert f"0/1 nodes are available: 1 {text}. preemption" in message(
         stage, user(stage, claim("b"), refers=False)
     )
 
