@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal
 
 from dray.api.errors import AlreadyExists, Expired, Gone
+from dray.client.loopshare import WORKERS
 from dray.client.resources import PODS, SERVICE_ACCOUNTS, Resource, T
 from dray.client.transport import AnyReply, Transport, WatchStream, WebSocket
 
@@ -106,6 +107,7 @@ class Client:
             token = metadata.get("continue", "")
             if not token:
                 return ObjectList(items, metadata.get("resourceVersion", ""))
+            await WORKERS.pause_if_spent()  # a server in this process answers without a pause
 
     def watch(
         self,

@@ -27,6 +27,8 @@ class Config:
     """How to reach an API server. Certificates and keys are PEM."""
 
     server: str  # http[s]://host[:port][/prefix]
+    #: Other API servers of the same cluster, for when the first cannot be reached.
+    other_servers: tuple[str, ...] = ()
     ca: bytes | None = None
     insecure: bool = False
     server_name: str = ""

@@ -18,7 +18,7 @@ from dray.client.transport import AnyReply, Reply, Transport, WatchEvent, WatchS
 
 _V1_ROOT = "/apis/resource.k8s.io/v1/"
 #: newest first
-VERSIONS = ("v1", "v1beta2", "v1beta1")
+VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 
 Convert = Callable[[Object], Object]
 
@@ -56,6 +56,14 @@ class ConvertingTransport:
         parts = rest.split("/")
         plural = parts[2] if parts[0] == "namespaces" and len(parts) > 2 else parts[0]
         return self._root + rest, plural if plural in self._codecs else ""
+
+    @property
+    def leads_by(self) -> str:
+        return self._transport.leads_by
+
+    @leads_by.setter
+    def leads_by(self, lease: str) -> None:
+        self._transport.leads_by = lease
 
     async def request(
         self,

@@ -23,7 +23,8 @@ COMBINED_PREFIX: Final = "(combined from similar events): "
 #: Events that one source may report about one object: so many at once, then one in five minutes.
 SPAM_BURST: Final = 25
 SPAM_QPS: Final = 1 / 300
-CACHE_ENTRIES: Final = 4096
+#: Events of which a recorder knows that it has written them. Upstream has 4096 for the former and no bound for series.
+CACHE_ENTRIES: Final = 1024
 #: A series without a new event for so long has ended.
 SERIES_SECONDS: Final = 360.0
 
@@ -146,7 +147,8 @@ class SeriesCorrelator:
     """events.k8s.io: the same again, whatever its note says, begins a series; its count is written when it ends."""
 
     def __init__(self) -> None:
-        self._events: dict[tuple[Any, ...], tuple[Event, float]] = {}
+        self._events: OrderedDict[tuple[Any, ...], tuple[Event, float]] = OrderedDict()
+        self._ended: list[Event] = []  # series that made room for others before their time
 
     def observe(self, occurrence: Occurrence, event: Event, *, now: float) -> EventWrite[Event] | None:
         about, kind, reason, _, action, related = occurrence
@@ -156,8 +158,13 @@ class SeriesCorrelator:
         known = self._events.get(key)
         if known is None:
             self._events[key] = (event, now)
+            if len(self._events) > CACHE_ENTRIES:
+                _, (oldest, _) = self._events.popitem(last=False)
+                if "series" in oldest:
+                    self._ended.append(oldest)
             return EventWrite(event, None)
         first, _ = known
+        self._events.move_to_end(key)
         series: EventSeries = {
             "count": first.get("series", {"count": 1})["count"] + 1,
             "lastObservedTime": event["eventTime"],
@@ -166,6 +173,9 @@ class SeriesCorrelator:
         return None if "series" in first else EventWrite({**first, "series": series}, {"series": series})
 
     def finish_series(self, *, now: float) -> Iterator[EventWrite[Event]]:
+        ended, self._ended = self._ended, []
+        for event in ended:
+            yield EventWrite(event, {"series": event["series"]})
         for key, (event, last) in list(self._events.items()):
             if now - last > SERIES_SECONDS:
                 del self._events[key]

@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from dray.api.errors import NotFound
+from dray.api.errors import NotFound, StatusError
+from dray.api.release import NEWEST, Release
 from dray.client.client import Client
 from dray.client.resources import Resource, T
 
 if TYPE_CHECKING:
     from dray.api.types.meta import APIResource
+
+    class Info(TypedDict, total=False):
+        """The answer of ``/version``, as far as it is read here."""
+
+        gitVersion: str
+        compiler: str
+
+
+async def server_release(client: Client) -> Release | None:
+    """The release of a server; None for a dray that emulates none and so has everything at once."""
+    found: Info = (await client.request("GET", "/version")).object
+    try:
+        release = Release.parse(found.get("gitVersion", ""))
+    except ValueError:
+        return None
+    is_go = found.get("compiler", "gc") == "gc"
+    return release if is_go or release < NEWEST else None
+
+
+_GATE = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)"[^}]*\} ([01])$', re.MULTILINE)
+
+
+async def server_gates(client: Client) -> Mapping[str, bool]:
+    """The feature gates of a server as its metrics tell them; nothing where the caller may not read those."""
+    try:
+        async with client.transport.stream("/metrics", query={}) as pieces:
+            text = b"".join([piece async for piece in pieces]).decode("utf-8", "replace")
+    except (StatusError, OSError):
+        return {}
+    return {name: value == "1" for name, value in _GATE.findall(text)}
 
 
 class Discovery:

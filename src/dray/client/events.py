@@ -42,6 +42,8 @@ WRITERS: Final = 8
 ATTEMPTS: Final = 12
 RETRY_SECONDS: Final = 10.0
 FINISH_SECONDS: Final = 360.0
+#: Between two lines of the log about events that were dropped.
+TELL_SECONDS: Final = 10.0
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -74,6 +76,8 @@ class EventRecorder:
         self._delay = delay
         self._queue: asyncio.Queue[tuple[float, EventWrite[Event | CoreEvent]]] = asyncio.Queue(QUEUE_SIZE)
         self._last_nanosecond = 0
+        self._dropped = 0  # events, since somebody was told
+        self._tell_next = 0.0
 
     def event(
         self,
@@ -122,7 +126,17 @@ class EventRecorder:
         try:
             self._queue.put_nowait((time.monotonic() + self._delay, written))
         except asyncio.QueueFull:
-            _log.warning("too many events wait; dropped: %s", written.event.get("reason"))
+            self._tell_dropped(written)
+
+    def _tell_dropped(self, written: EventWrite[Event | CoreEvent]) -> None:
+        """Say that events are dropped, now and then: they come by the thousand, and a line in a log costs more than one."""
+        self._dropped += 1
+        now = time.monotonic()
+        if now >= self._tell_next:
+            _log.warning(
+                "too many events wait; dropped %d, now: %s", self._dropped, written.event.get("reason")
+            )
+            self._dropped, self._tell_next = 0, now + TELL_SECONDS
 
     async def _finish_series_periodically(self) -> None:
         while True:

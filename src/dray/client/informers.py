@@ -19,6 +19,7 @@ from dray.api.errors import BadRequest, Expired, Gone, Invalid, StatusError
 from dray.backoff import Backoff
 from dray.client.cache import IndexFunc, Store
 from dray.client.client import Client
+from dray.client.loopshare import WORKERS
 from dray.client.resources import ObjectKey, Resource, T, key_of
 from dray.client.transport import AnyEvent
 
@@ -34,6 +35,8 @@ WATCH_SECONDS: Final = (300, 600)
 SHORTEST_WATCH: Final = 1.0
 #: The annotation on the bookmark that ends the initial events of a watch.
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+#: Objects of a list that handlers are told of before others may get a turn.
+_IN_ONE_GO: Final = 50
 
 OnAdd = Callable[[T], None]
 OnUpdate = Callable[[T, T], None]
@@ -80,11 +83,13 @@ class Informer(Generic[T]):
         indexers: Mapping[str, IndexFunc[T]] | None = None,
         resync: float | None = None,
         watch_list: bool = False,
+        transform: Callable[[T], T] | None = None,
         backoff: Backoff = RELIST_BACKOFF,
     ) -> None:
         """``resync``: seconds after which handlers get an update for every object, changed or not.
 
         ``watch_list``: get the initial objects through the watch itself where the server can do that.
+        ``transform``: what the cache and handlers get in place of an object; it keeps name and resourceVersion.
         """
         self.selection = Selection(resource, namespace, label_selector, field_selector)
         self.cache: Store[T] = Store(indexers)
@@ -100,6 +105,7 @@ class Informer(Generic[T]):
         self._on_delete: tuple[OnDelete[T], ...] = ()
         self._resync = resync
         self._watch_list = watch_list
+        self._transform = transform
         self._backoff = backoff
         self._synced = asyncio.Event()
         self._version = ""
@@ -223,7 +229,7 @@ class Informer(Generic[T]):
         listed = await self._client.list(
             self.resource, namespace, label_selector=labels, field_selector=fields
         )
-        self._replace(listed.items, listed.resource_version)
+        await self._replace(listed.items, listed.resource_version)
 
     async def _list_by_watch(self) -> None:
         _, namespace, labels, fields = self.selection
@@ -237,17 +243,20 @@ class Informer(Generic[T]):
                     metadata = seen.get("metadata") or {}
                     if event.type == "BOOKMARK":
                         if INITIAL_EVENTS_END in (metadata.get("annotations") or {}):
-                            self._replace(received.values(), metadata["resourceVersion"])
+                            await self._replace(received.values(), metadata["resourceVersion"])
                             return
                     elif event.type == "DELETED":
                         received.pop(key_of(event.object), None)
                     else:
                         received[key_of(event.object)] = event.object
 
-    def _replace(self, objects: Iterable[T], version: str) -> None:
-        """Make the cache equal to ``objects``, telling handlers of the differences."""
+    async def _replace(self, objects: Iterable[T], version: str) -> None:
+        """Make the cache equal to ``objects``, telling handlers of the differences. Of very many, others get a turn in
+        between."""
         gone = dict(self.cache.items())
-        for obj in objects:
+        for number, obj in enumerate(objects if self._transform is None else map(self._transform, objects)):
+            if number % _IN_ONE_GO == _IN_ONE_GO - 1:
+                await WORKERS.pause_if_spent()
             gone.pop(key_of(obj), None)
             old = self.cache.put(obj)
             if old is None:
@@ -283,8 +292,10 @@ class Informer(Generic[T]):
         kind, obj = event.type, event.object
         if kind == "DELETED":
             self.cache.remove(obj)
-            self._notify(self._on_delete, obj)
+            self._notify(self._on_delete, obj if self._transform is None else self._transform(obj))
         elif kind != "BOOKMARK":
+            if self._transform is not None:
+                obj = self._transform(obj)
             old = self.cache.put(obj)
             if old is None:
                 self._notify(self._on_add, obj)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, cast
 from dray.api import yamldocs
 from dray.client.config import Config, ConfigError
 
+#: The extension of a cluster that lists all of its API servers; kubectl ignores it and uses ``server``.
+SERVERS_EXTENSION: Final = "dray.dev/servers"
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
         user: str
         namespace: str
 
+    class NamedExtension(TypedDict, total=False):
+        name: str
+        extension: Mapping[str, Any]
+
     Cluster = TypedDict(
         "Cluster",
         {
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
             "insecure-skip-tls-verify": bool,
             "tls-server-name": str,
             "proxy-url": str,
+            "extensions": Sequence[NamedExtension],
         },
         total=False,
     )
@@ -147,6 +154,7 @@ def resolve(documents: Sequence[tuple[Path, Kubeconfig]], *, context: str = "") 
     token_file = user.get("tokenFile")
     return Config(
         server=cluster["server"].rstrip("/"),
+        other_servers=other_servers(cluster),
         ca=_material(
             cluster.get("certificate-authority-data"),
             cluster.get("certificate-authority"),
@@ -190,6 +198,17 @@ def _parse(path: Path) -> Kubeconfig:
     if not isinstance(document, dict):
         raise ConfigError(f"{path} is no kubeconfig")
     return cast("Kubeconfig", document)
+
+
+def other_servers(cluster: Cluster) -> tuple[str, ...]:
+    """The API servers that a kubeconfig's cluster has beside ``server``."""
+    for each in cluster.get("extensions") or ():
+        if each.get("name") == SERVERS_EXTENSION:
+            listed = (each.get("extension") or {}).get("servers")
+            if not isinstance(listed, list) or not all(isinstance(server, str) for server in listed):
+                raise ConfigError(f"the extension {SERVERS_EXTENSION} has no list of servers")
+            return tuple(server for server in listed if server != cluster.get("server"))
+    return ()
 
 
 def _names(documents: Sequence[tuple[Path, Kubeconfig]]) -> str:

@@ -99,6 +99,7 @@ class LeaderElector:
         """
         await self.acquire()
         _log.info("%s leads by %s/%s", self._identity, self._namespace, self._name)
+        self._client.transport.leads_by = f"{self._namespace}/{self._name}={self._identity}"
         leading = asyncio.ensure_future(lead())
         renewing = asyncio.ensure_future(self.renew())
         try:
@@ -108,6 +109,7 @@ class LeaderElector:
                 task.cancel()
             await asyncio.wait((leading, renewing))
             await self.release()
+            self._client.transport.leads_by = ""
         if leading.cancelled():
             raise LeadershipLost(f"{self._identity} no longer holds {self._namespace}/{self._name}")
         leading.result()
@@ -119,17 +121,30 @@ class LeaderElector:
 
     async def renew(self) -> None:
         """Renew until that has failed for the whole deadline."""
-        renewed = self._clock()
         while True:
             await self._sleep(self._retry_period)
-            try:
-                async with asyncio.timeout(max(renewed + self._renew_deadline - self._clock(), 0.001)):
-                    if await self.try_acquire_or_renew():
-                        renewed = self._clock()
-            except TimeoutError:
-                _log.debug("the renewal of %s took too long", self._name)
-            if self._clock() - renewed >= self._renew_deadline:
+            if not await self._renew_within_deadline():
                 return
+
+    async def _renew_within_deadline(self) -> bool:
+        """The deadline counts from the first try, as client-go counts it, and after it there is one more try.
+
+        So a process that got no CPU for a while still leads if nobody has taken the lease meanwhile.
+        """
+        deadline = self._clock() + self._renew_deadline
+        while (left := deadline - self._clock()) > 0:
+            if await self._renew_within(left):
+                return True
+            await self._sleep(max(min(self._retry_period, deadline - self._clock()), 0))
+        return await self._renew_within(self._retry_period)
+
+    async def _renew_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.try_acquire_or_renew()
+        except TimeoutError:
+            _log.debug("the renewal of %s took too long", self._name)
+            return False
 
     async def try_acquire_or_renew(self) -> bool:
         """Take the lease or renew it, if that is possible now."""

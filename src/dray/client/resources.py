@@ -56,7 +56,10 @@ if TYPE_CHECKING:
     from dray.api.types.resource_v1alpha2 import ResourceSlice as ClassicSlice
     from dray.api.types.resource_v1alpha3 import ResourcePoolStatusRequest
     from dray.api.types.scheduling import PriorityClass
+    from dray.api.types.scheduling_v1alpha3 import CompositePodGroup
+    from dray.api.types.scheduling_v1beta1 import PodGroup, Workload
     from dray.api.types.storage import StorageClass
+    from dray.api.types.storagemigration import StorageVersionMigration
 
 #: The type of a resource's objects.
 T = TypeVar("T", bound="Object")
@@ -157,6 +160,11 @@ EVENTS_V1: Final[Resource[EventV1]] = Resource("events.k8s.io", "v1", "events", 
 PRIORITY_CLASSES: Final[Resource[PriorityClass]] = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
 )
+WORKLOADS: Final[Resource[Workload]] = Resource("scheduling.k8s.io", "v1beta1", "workloads", "Workload")
+POD_GROUPS: Final[Resource[PodGroup]] = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
+COMPOSITE_POD_GROUPS: Final[Resource[CompositePodGroup]] = Resource(
+    "scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup"
+)
 POD_DISRUPTION_BUDGETS: Final[Resource[PodDisruptionBudget]] = Resource(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"
 )
@@ -174,6 +182,9 @@ CLUSTER_ROLE_BINDINGS: Final[Resource[ClusterRoleBinding]] = _rbac(
 )
 CUSTOM_RESOURCE_DEFINITIONS: Final[Resource[CustomResourceDefinition]] = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+STORAGE_VERSION_MIGRATIONS: Final[Resource[StorageVersionMigration]] = Resource(
+    "storagemigration.k8s.io", "v1", "storageversionmigrations", "StorageVersionMigration", namespaced=False
 )
 CERTIFICATE_SIGNING_REQUESTS: Final[Resource[CertificateSigningRequest]] = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False

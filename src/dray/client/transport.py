@@ -88,6 +88,10 @@ class WebSocket(Protocol):
 class Transport(Protocol):
     """``path`` begins with "/" and has no query. ``query`` values are plain text; the transport encodes them."""
 
+    #: The Lease by which the component leads (``NAMESPACE/NAME=IDENTITY``), if it does: said with every write, so that
+    #: dray's API server refuses those of a component that no longer leads.
+    leads_by: str
+
     async def request(
         self,
         method: str,

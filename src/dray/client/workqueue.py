@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from dray.api.errors import StatusError
+from dray.client.loopshare import WORKERS
 from dray.metrics.workqueue import QueueWatch
 
 _log = logging.getLogger(__name__)
@@ -217,6 +218,8 @@ class WorkQueue(Generic[T]):
                     self.add_after(item, again)
             finally:
                 self.done(item)
+            if WORKERS.is_spent():
+                await asyncio.sleep(0)
 
 
 def _unexpected(error: Exception) -> bool:

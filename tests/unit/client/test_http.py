@@ -17,6 +17,7 @@ from dray.api.errors import (
 from dray.client.client import Client
 from dray.client.config import Config
 from dray.client.factory import connect
+from dray.client.http import HttpTransport
 from dray.client.resources import PODS
 from dray.client.transport import Unreachable
 from tests.support.http_peer import (
@@ -263,6 +264,28 @@ async def test_a_watch_whose_server_dies_is_unreachable():
         await anext(stream)
         with pytest.raises(Unreachable):
             await anext(stream)
+
+
+async def test_a_watch_that_falls_silent_is_given_up_and_the_next_server_is_used(monkeypatch):
+    monkeypatch.setattr("dray.client.http.WATCH_SILENCE", 0.05)
+    asked: list[str] = []
+
+    def answering(name: str):
+        async def handle(request, reader, writer):
+            asked.append(name)
+            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+        return handle
+
+    async with http_peer(answering("one")) as one, http_peer(answering("two")) as two:
+        transport = HttpTransport(Config(server=one.url, other_servers=(two.url,)))
+        for _ in range(2):
+            with pytest.raises(Unreachable):
+                async with transport.watch("/x", query={"allowWatchBookmarks": "true"}) as events:
+                    async for _ in events:
+                        pass
+        assert sorted(asked) == ["one", "two"]
+        await transport.close()
 
 
 async def test_a_server_that_sends_faster_than_we_read_is_made_to_wait(monkeypatch):

@@ -43,11 +43,7 @@ def contender(client, clock):
             namespace="kube-system",
             name="boss",
             identity=identity,
-            clock=clock,
-            now=clock.moment,
-            sleep=clock.sleep,
-            randomness=lambda: 0.5,
-            **more,
+            **{"clock": clock, "now": clock.moment, "sleep": clock.sleep, "randomness": lambda: 0.5, **more},
         )
 
     return make
@@ -161,6 +157,42 @@ async def test_run_stops_the_work_when_the_lease_cannot_be_renewed(contender, se
     with pytest.raises(LeadershipLost):
         await a.run(lead)
     assert stopped == [True]
+
+
+async def test_who_stood_still_for_longer_than_the_deadline_leads_on_if_nobody_took_the_lease(
+    contender, client, server, clock, monkeypatch
+):
+    renewals, update = 0, client.update
+
+    async def stand_still(seconds: float) -> None:
+        clock.now += 60
+
+    async def answer_after_a_while(*args, **more):
+        nonlocal renewals
+        await asyncio.sleep(0.02)
+        renewals += 1
+        return await update(*args, **more)
+
+    async def work() -> None:
+        await wait_for("renewals", lambda: renewals > 3)
+
+    monkeypatch.setattr(client, "update", answer_after_a_while)
+    await contender("a", sleep=stand_still).run(work)
+    assert server.objects[PATH]["spec"]["leaseTransitions"] == 0
+
+
+async def test_who_stood_still_and_lost_the_lease_stops(contender, clock):
+    b = contender("b")
+
+    async def stand_still(seconds: float) -> None:
+        clock.now += 60
+        await b.try_acquire_or_renew()
+        clock.now += 60
+        await b.try_acquire_or_renew()
+
+    with pytest.raises(LeadershipLost):
+        await contender("a", sleep=stand_still).run(asyncio.Event().wait)
+    assert b.is_leader
 
 
 async def test_run_passes_on_what_goes_wrong_in_the_work(contender, server):
