@@ -17,9 +17,9 @@ A write then goes through these steps:
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -30,8 +30,10 @@ from dray.api.errors import (
     ServiceUnavailable,
     StatusError,
 )
+from dray.api.groups.apiextensions.conversion import ConversionNeeded
 from dray.api.quirks import APIQuirks
 from dray.api.release import EffectiveVersion, Gates
+from dray.api.scheme.kinds import Object
 from dray.api.scheme.strategy import Context
 from dray.api.user import UserInfo
 from dray.api.validation.cache import ValidationCache
@@ -53,19 +55,22 @@ from dray.server.clock import Clock
 from dray.server.endpoints import negotiation
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.decoder import Decoder
+from dray.server.endpoints.large import LargeWork
 from dray.server.endpoints.requestinfo import RequestInfo, request_info
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import RawBody, Response
-from dray.server.endpoints.yamljson import LargeYAML
+from dray.server.endpoints.yamljson import UnreadableYAML, convert_large, is_large
 from dray.server.handlers.table import Handler, HandlerTable, NoSuchMethod, NoSuchPath
 from dray.server.managedfields.manager import FieldManager
 from dray.server.metrics import Metrics
 from dray.server.quirks import Quirks
+from dray.server.registry.fencing import Leaders
 from dray.server.registry.resources import Resource, Resources
 from dray.server.storage.codec import Codec
 from dray.store.interface import Store, StoreError
 
 if TYPE_CHECKING:
+    from dray.server.apiextensions.conversion import ConversionWebhooks
     from dray.server.audit import Audit
 
 log = logging.getLogger(__name__)
@@ -97,10 +102,11 @@ class APIServer:
         clock: Clock | None = None,
     ) -> None:
         self.store = store
+        self._shared = store.shared
         self.version = version
         self.gates = gates
         self.quirks = Quirks.of(version, gates)
-        self._api_quirks = APIQuirks.of(version)
+        self.api_quirks = APIQuirks.of(version)
         self.authenticator = authenticator
         self.authorizer = authorizer
         self.impersonation = Impersonation(
@@ -115,13 +121,16 @@ class APIServer:
         self._memory = ValidationCache()
         self.resources = Resources(store, release=version.emulation)
         self.decoder = Decoder(self.resources)
-        self._large_yaml = LargeYAML()
+        self.large_work = LargeWork()
         self.handlers = HandlerTable()
         self._routes: dict[tuple[str | bool, ...], _Route] = {}  # by the shape of the request
         self.resources.on_change(self._routes.clear)
         self.field_manager = FieldManager()
         self.metrics = Metrics()
+        self._conversions: ConversionWebhooks | None = None
         self.audit: Audit | None = None
+        self.leaders: Leaders | None = None
+        self.background: list[Callable[[], Coroutine[Any, Any, None]]] = []  # runs while the server does
         self.path_handlers: dict[str, PathHandler] = {}  # by path
         self.prefix_handlers: dict[str, PathHandler] = {}  # by the path's beginning, longest match
 
@@ -158,12 +167,51 @@ class APIServer:
         resource, codec, handler = self._route(info)
         if codec.version.deprecated:
             request.warn(codec.version.deprecated)
-        media = negotiation.negotiate_output(request, custom=resource.kind.custom)
-        await self._large_yaml.convert(request)
+        # What is asked of a backend, and what is sent to it, is between the caller and the backend.
+        proxied = info.subresource == "proxy"
+        custom = resource.kind.custom
+        media = negotiation.PLAIN if proxied else negotiation.negotiate_output(request, custom=custom)
+        known = self.store.revision if self._shared else 0
         try:
-            return await handler(Call(self, request, info, resource, codec, user, media))
+            if not proxied and is_large(request.body):
+                try:
+                    await convert_large(request, self.large_work)
+                except UnreadableYAML as e:
+                    raise e.in_words_of(self.api_quirks) from None
+            try:
+                return await handler(Call(self, request, info, resource, codec, user, media))
+            except ConversionNeeded as needed:
+                await self.convert(needed)
+                return await self._handle_converting(
+                    handler, lambda: Call(self, request, info, resource, codec, user, media)
+                )
+            except StatusError as refusal:
+                # A refusal is told from the cache. Where other servers write too, it stands only if nothing was missed.
+                if proxied or refusal.code >= 500 or not self._shared:
+                    raise
+                if await self.store.wait_until_fresh() == known:
+                    raise
+                return await handler(Call(self, request, info, resource, codec, user, media))
         except StoreError as e:
             raise ServiceUnavailable(f"storage is not available: {e}") from e
+
+    async def _handle_converting(self, handler: Handler, call: Callable[[], Call]) -> Response:
+        """Handle a request anew until a webhook has converted all that it needs. Nothing was written so far: objects are
+        converted before they are stored."""
+        while True:
+            try:
+                return await handler(call())
+            except ConversionNeeded as needed:
+                await self.convert(needed)
+
+    async def convert(self, needed: ConversionNeeded, *, also: Sequence[Object] = ()) -> None:
+        """Ask the webhook of a custom resource for what could not be had without it."""
+        if self._conversions is None:
+            from dray.server.admission.listers import Listers
+            from dray.server.apiextensions.conversion import ConversionWebhooks
+
+            self._conversions = ConversionWebhooks(Listers(self))
+        await self._conversions.convert(needed, also=also)
 
     def _identify(self, request: Request, info: RequestInfo) -> tuple[UserInfo, UserInfo]:
         """The user that a request acts as, and the caller, who differs if that user is impersonated."""
@@ -253,7 +301,7 @@ class APIServer:
     def context(self, user: UserInfo, verb: str) -> Context:
         return Context(
             self.gates,
-            self._api_quirks,
+            self.api_quirks,
             self.clock.now(),
             user,
             self.namespace_labels,
@@ -316,7 +364,7 @@ def authorizer_attributes(user: UserInfo, info: RequestInfo, request: Request) -
     name = info.name
     if info.verb in _ON_MANY and request.query:
         fields, labels = request.query.get("fieldSelector"), request.query.get("labelSelector")
-        if not name and fields:
+        if not name and fields and info.verb != "deletecollection":
             name = selected_name(fields)
     return Attributes(
         user,

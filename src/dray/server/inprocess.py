@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
 from dray.api.errors import BadRequest, NotFound, StatusError
+from dray.api.groups.apiextensions.conversion import ConversionNeeded
 from dray.api.scheme.kinds import Object
 from dray.api.user import UserInfo
 from dray.server.apiserver import APIServer
@@ -21,8 +22,9 @@ from dray.server.auth.user import AUTHENTICATED
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import ObjectBody, RawBody, Response, StreamBody
 from dray.server.endpoints.watch import ERROR, Watch
-from dray.server.storage.codec import encode, parse
-from dray.server.storage.documents import Listing
+from dray.server.registry import fencing
+from dray.server.storage.codec import Codec, encode, parse
+from dray.server.storage.documents import AT_ONCE, Document, Listing
 from dray.wire.messages import NO_QUERY, Headers, Query
 
 Body = Mapping[str, Any] | Sequence[Mapping[str, Any]] | bytes | None
@@ -54,6 +56,7 @@ class InProcessTransport:
         groups = user.groups if AUTHENTICATED in user.groups else (*user.groups, AUTHENTICATED)
         self._user = user._replace(groups=groups)
         self._agent = agent
+        self.leads_by = ""  # set before the first request, if at all
         self._headers: dict[
             tuple[str, str], Headers
         ] = {}  # the few that are sent, by content type and accept
@@ -80,7 +83,15 @@ class InProcessTransport:
         headers = {name.lower(): value for name, value in response.headers} if response.headers else {}
         if request.warnings:
             headers["warning"] = ", ".join(request.warnings)
-        body = document_of(response)
+        content = response.body
+        if isinstance(content, ObjectBody):
+            try:
+                return Reply(response.code, headers, content.document.object(content.codec))
+            except ConversionNeeded:
+                pass  # a webhook has to be asked first
+        elif _is_long(content):
+            return Reply(response.code, headers, await _decoded_in_pieces(content))
+        body = await self._document(response)
         if response.code >= 400 and isinstance(body, bytes):
             # Not every refusal is a Status: a path that nobody knows is answered in plain text.
             known = type(StatusError.from_status({}, response.code))
@@ -92,7 +103,9 @@ class InProcessTransport:
     ) -> Request:
         headers = self._headers.get((content_type, accept))
         if headers is None:
-            named = (("content-type", content_type), ("accept", accept), ("user-agent", self._agent))
+            named = [("content-type", content_type), ("accept", accept), ("user-agent", self._agent)]
+            if self.leads_by:
+                named.append((fencing.HEADER, self.leads_by))
             headers = self._headers[content_type, accept] = Headers(named)
         return Request(method, path, Query.of(query) if query else NO_QUERY, headers, user=self._user)
 
@@ -106,7 +119,7 @@ class InProcessTransport:
         if not isinstance(watch, Watch):
             raise BadRequest(f"{path} cannot be watched")
         try:
-            yield _events(watch)
+            yield _events(self._api, watch)
         finally:
             watch.close()
 
@@ -134,7 +147,16 @@ class InProcessTransport:
                         pipe.close()
                         task.cancel()
             case _:
-                yield _once(encode(document_of(response)))
+                yield _once(encode(await self._document(response)))
+
+    async def _document(self, response: Response) -> Any:
+        while True:
+            try:
+                return document_of(response)
+            except ConversionNeeded as needed:
+                body = response.body
+                also = [d.hub for d in body.documents] if isinstance(body, Listing) else ()
+                await self._api.convert(needed, also=also)
 
     def upgrade(
         self, path: str, *, query: Sequence[tuple[str, str]] = (), subprotocols: Sequence[str]
@@ -160,14 +182,44 @@ def document_of(response: Response) -> Any:
             raise BadRequest(f"not a document: {type(other).__name__}")
 
 
-async def _events(watch: Watch) -> AsyncIterator[Sequence[WatchEvent]]:
+def _is_long(content: object) -> TypeGuard[Listing]:
+    """Whether this is a list that takes long to decode. What a webhook converts is converted as a whole."""
+    return (
+        isinstance(content, Listing)
+        and len(content.documents) > AT_ONCE
+        and content.codec.kind.conversion is None
+    )
+
+
+async def _decoded_in_pieces(listing: Listing) -> Object:
+    """A list as data. Between the pieces others have their turn of the loop."""
+    items: list[Object] = []
+    for document in listing.documents:
+        items.append(document.object(listing.codec))
+        if not len(items) % AT_ONCE:
+            await asyncio.sleep(0)
+    return listing.object(items)
+
+
+async def _object(api: APIServer, document: Document, codec: Codec) -> Object:
+    while True:
+        try:
+            return document.object(codec)
+        except ConversionNeeded as needed:
+            await api.convert(needed)
+
+
+async def _events(api: APIServer, watch: Watch) -> AsyncIterator[Sequence[WatchEvent]]:
     codec = watch.codec
     async for batch in watch.batches():
         found = []
         for event in batch:
             document = event.current()
             if document is not None:
-                found.append(WatchEvent(event.type, document.object(codec)))
+                try:
+                    found.append(WatchEvent(event.type, document.object(codec)))
+                except ConversionNeeded:
+                    found.append(WatchEvent(event.type, await _object(api, document, codec)))
                 continue
             obj = event.object
             assert obj is not None

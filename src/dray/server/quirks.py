@@ -38,6 +38,8 @@ class Quirks:
     clears_nominated_node_on_binding: bool
     #: Quota for an extended resource is charged for claims on the device class that serves the resource.
     charges_extended_resources_to_claims: bool
+    #: A group of pods without preemption policy is refused where its priority class says Never.
+    defaults_group_preemption_policy: bool
 
     @classmethod
     def of(cls, version: EffectiveVersion, gates: Gates) -> Quirks:
@@ -60,4 +62,5 @@ class Quirks:
             copies_labels_of_binding="PodTopologyLabelsAdmission" in gates,
             clears_nominated_node_on_binding="ClearingNominatedNodeNameAfterBinding" in gates,
             charges_extended_resources_to_claims="DRAExtendedResource" in gates,
+            defaults_group_preemption_policy=version.emulated,
         )

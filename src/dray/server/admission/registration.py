@@ -28,6 +28,7 @@ from dray.server.admission.plugin.persistentvolumeclaims import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
 )
+from dray.server.admission.plugin.podgroupprotection import PodGroupProtection
 from dray.server.admission.plugin.podnodeselector import PodNodeSelector
 from dray.server.admission.plugin.podresize import PodResizeValidator
 from dray.server.admission.plugin.podtopologylabels import PodTopologyLabels
@@ -70,7 +71,12 @@ def build_plugins(api: APIServer, names: frozenset[str]) -> list[AdmissionPlugin
         "AlwaysPullImages": AlwaysPullImages,
         "PodSecurity": lambda: PodSecurity(listers, newest=api.version.release.minor),
         "PodNodeSelector": lambda: PodNodeSelector(listers),
-        "Priority": lambda: Priority(listers),
+        "Priority": lambda: Priority(
+            listers,
+            group_policies="PodGroupPreemptionPolicy" in api.gates,
+            defaults_policy=api.quirks.defaults_group_preemption_policy,
+        ),
+        "PodGroupProtection": PodGroupProtection,
         "DefaultTolerationSeconds": DefaultTolerationSeconds,
         "ExtendedResourceToleration": ExtendedResourceToleration,
         "DefaultStorageClass": lambda: DefaultStorageClass(listers),
@@ -100,6 +106,7 @@ def build_plugins(api: APIServer, names: frozenset[str]) -> list[AdmissionPlugin
 
 #: Plugins that also need a feature gate.
 _GATES: Mapping[str, str] = {
+    "PodGroupProtection": "GenericWorkload",
     "PodTopologyLabels": "PodTopologyLabelsAdmission",
     "PodResizeValidator": "InPlacePodVerticalScaling",
     "MutatingAdmissionPolicy": "MutatingAdmissionPolicy",

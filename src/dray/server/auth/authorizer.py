@@ -14,6 +14,7 @@ from dray.server.auth.user import MASTERS
 MODES: Final = ("AlwaysAllow", "AlwaysDeny", "Node", "RBAC")
 #: How many callers are remembered before all are forgotten.
 _CALLERS: Final = 4096
+_LONGEST: Final = 1024
 
 
 class Attributes(msgspec.Struct, frozen=True):
@@ -96,11 +97,17 @@ class AuthorizerChain:
 
     def _about(self, user: UserInfo) -> Sequence[Authorizer]:
         """The authorizers that may have an opinion on what a user does."""
-        if len(self._concerned) >= _CALLERS:
-            self._concerned.clear()
         found = tuple([authorizer for authorizer, concerns in self._authorizers if concerns(user)])
-        self._concerned[user.name, user.groups] = found
+        if is_short(user):
+            if len(self._concerned) >= _CALLERS:
+                self._concerned.clear()
+            self._concerned[user.name, user.groups] = found
         return found
+
+
+def is_short(user: UserInfo, *texts: str) -> bool:
+    """Whether an answer about a user and these parts of a path is kept: anybody can send long ones and many of them."""
+    return len(user.name) + sum(map(len, user.groups)) + sum(map(len, texts)) <= _LONGEST
 
 
 def _concerns_all(user: UserInfo) -> bool:

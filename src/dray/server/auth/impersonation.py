@@ -143,7 +143,10 @@ class Impersonation:
                 self._last.clear()
             self._last[key] = mode
             return found
-        raise refusal or Forbidden("all impersonation modes failed")
+        try:
+            raise refusal or Forbidden("all impersonation modes failed")
+        finally:
+            del refusal  # it refers to this frame
 
     def _try(self, mode: _Mode, wanted: UserInfo, request: Attributes) -> UserInfo:
         if mode.constraint:

@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 class ClaimNames:
     """Draws the names of the claims that pods will have from templates."""
 
-    def __init__(self, templates: WatchCache) -> None:
+    def __init__(self, templates: WatchCache, groups: WatchCache | None = None) -> None:
+        """``groups``: the PodGroups, where they are served."""
         self._templates = templates
+        self._groups = groups
 
     def begin_write(self, new: Pod, old: Pod | None) -> AbstractContextManager[None]:
         entries = new["spec"].get("resourceClaims")
         pod = new["metadata"].get("name")
-        if old is None and entries and pod:  # a pod without a name is about to be refused
+        if (
+            old is None and entries and pod and not self._may_share_claims(new)
+        ):  # without a name: about to be refused
             namespace = new["metadata"]["namespace"]
             names: list[PodResourceClaimStatus] = [
                 {
@@ -45,3 +49,11 @@ class ClaimNames:
             if names:
                 new["status"]["resourceClaimStatuses"] = names
         return nullcontext()
+
+    def _may_share_claims(self, pod: Pod) -> bool:
+        """Whether some claim of the pod may be its group's: then the controller names them."""
+        if "schedulingGroup" not in pod["spec"] or self._groups is None:
+            return False
+        name = pod["spec"]["schedulingGroup"].get("podGroupName")
+        group = self._groups.get(f"{pod['metadata']['namespace']}/{name}")
+        return group is None or bool(group.hub["spec"].get("resourceClaims"))

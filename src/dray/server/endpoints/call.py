@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dray.api import errors
 from dray.api.errors import StatusError
@@ -10,6 +11,7 @@ from dray.api.scheme.kinds import Object
 from dray.api.scheme.strategy import Context
 from dray.api.user import UserInfo
 from dray.server import admission
+from dray.server.endpoints.large import LARGE, LONG_EXPRESSION
 from dray.server.endpoints.negotiation import MediaType
 from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
@@ -20,9 +22,11 @@ from dray.server.storage.documents import Document
 if TYPE_CHECKING:
     from dray.server.apiserver import APIServer
 
+_R = TypeVar("_R")
+
 
 class Call:
-    __slots__ = ("api", "codec", "info", "media", "namespace", "request", "resource", "user")
+    __slots__ = ("api", "codec", "info", "large", "media", "namespace", "request", "resource", "user")
 
     def __init__(
         self,
@@ -43,10 +47,19 @@ class Call:
         self.media = media
         #: of the objects this call is about; empty for cluster-scoped kinds
         self.namespace = info.namespace if resource.kind.namespaced else ""
+        #: whether the work on its documents is too much for the loop, and is done by ``beside``
+        body = request.body
+        self.large = isinstance(body, bytes) and (
+            len(body) > LARGE or (len(body) > LONG_EXPRESSION and b"expression" in body)
+        )
 
     @property
     def key(self) -> str:
         return self.resource.key(self.info.namespace, self.info.name)
+
+    def beside(self, function: Callable[..., _R], *args: Any) -> Awaitable[_R]:
+        """Call a pure function beside the loop."""
+        return self.api.large_work.run(self.user.name, function, *args)
 
     def context(self, verb: str = "") -> Context:
         """What the kind's rules may know."""
@@ -93,11 +106,11 @@ class Call:
 
     def not_found(self, name: str = "") -> StatusError:
         kind = self.resource.kind
-        return errors.not_found(kind.plural, kind.group, name or self.info.name)
+        return errors.not_found(kind.plural, kind.error_group, name or self.info.name)
 
     def conflict(self, problem: str, name: str = "") -> StatusError:
         kind = self.resource.kind
-        return errors.conflict(kind.plural, kind.group, name or self.info.name, problem)
+        return errors.conflict(kind.plural, kind.error_group, name or self.info.name, problem)
 
     def existing(self) -> Document:
         found = self.resource.cache.get(self.key)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from dray.api.errors import BadRequest, Timeout, TooManyRequests
@@ -52,6 +54,8 @@ class RequestFilters:
             return await self._in_time(request)
         place = _Place(self, "readOnly" if info.verb in _READS else "mutating")
         request.admit = place.take
+        if request.receive is not None:
+            request.receive = partial(place.wait_outside, request.receive)
         try:
             return await self._in_time(request)
         finally:
@@ -84,12 +88,12 @@ class RequestFilters:
 class _Place:
     """The place of one request among those in flight. It is taken once the caller is known."""
 
-    __slots__ = ("_filters", "_kind", "_name")
+    __slots__ = ("_filters", "_kind", "_user")
 
     def __init__(self, filters: RequestFilters, kind: str) -> None:
         self._filters = filters
         self._kind = kind
-        self._name: str | None = None
+        self._user: UserInfo | None = None
 
     def take(self, user: UserInfo) -> None:
         filters, kind = self._filters, self._kind
@@ -99,18 +103,27 @@ class _Place:
                 "the server has received too many requests and has asked us to try again later",
                 details={"retryAfterSeconds": 1},
             )
-        self._name = user.name
+        self._user = user
         filters.in_flight[kind] += 1
         filters.of_users[kind][user.name] += 1
 
     def leave(self) -> None:
-        if self._name is None:
+        if self._user is None:
             return
+        name, self._user = self._user.name, None
         self._filters.in_flight[self._kind] -= 1
         users = self._filters.of_users[self._kind]
-        users[self._name] -= 1
-        if not users[self._name]:
-            del users[self._name]
+        users[name] -= 1
+        if not users[name]:
+            del users[name]
+
+    async def wait_outside(self, receive: Callable[[], Awaitable[None]]) -> None:
+        """A body may come slowly, and its request needs no place before it is there."""
+        user = self._user
+        self.leave()
+        await receive()
+        if user is not None:
+            self.take(user)
 
 
 class _Alarm:

@@ -288,8 +288,8 @@ def parse_revision(text: str) -> int:
 
 class RevisionError(ValueError):
     def __init__(self, text: str, problem: str) -> None:
-        cause = f'strconv.ParseUint: parsing "{text}": {problem}'
-        super().__init__(f'resourceVersion: Invalid value: "{text}": {cause}')
+        self.cause = f'strconv.ParseUint: parsing "{text}": {problem}'
+        super().__init__(f'resourceVersion: Invalid value: "{text}": {self.cause}')
 
     def internal(self) -> StatusError:
         """How upstream reports it where it forgot to map the error: code 500 and no reason."""

@@ -6,8 +6,8 @@ import asyncio
 import gzip
 import logging
 import time
-from collections.abc import Sequence
-from typing import Final, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -20,19 +20,22 @@ from dray.api.errors import (
     StatusError,
     TooManyRequests,
 )
+from dray.api.groups.apiextensions.conversion import ConversionNeeded
 from dray.api.scheme import table
 from dray.api.scheme.kinds import Object
 from dray.api.validation import objectmeta
 from dray.server.apiserver import APIServer, PlainNotFound
 from dray.server.auth.forbidden import AccessForbidden
-from dray.server.endpoints import negotiation
+from dray.server.endpoints import negotiation, websocket
 from dray.server.endpoints.filters import RequestFilters
+from dray.server.endpoints.large import LARGE
 from dray.server.endpoints.negotiation import JSON, PLAIN, PROTOBUF, YAML, MediaType
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import ObjectBody, RawBody, Response, StreamBody, UpgradeBody
 from dray.server.endpoints.watch import (
     BOOKMARK,
     ERROR,
+    Convert,
     EventEncoder,
     Watch,
     WatchEvent,
@@ -46,6 +49,8 @@ from dray.wire.messages import Reply
 
 log = logging.getLogger(__name__)
 
+#: Most of a list in JSON is copied from what is stored.
+_PLAIN_LARGE: Final = 1 << 20
 _GZIP_FROM: Final = 128 << 10
 _GZIP_LEVEL: Final = 1
 _NO_CACHE: Final = ("Cache-Control", "no-cache, private")
@@ -67,7 +72,7 @@ class ResponseWriter:
         started = time.perf_counter()
         try:
             response = await self.filters.handle(request)
-            reply = await self._render(request, response)
+            reply = await self._rendered(request, response)
         except StatusError as e:
             reply = self._failure(request, e)
         except Exception as e:
@@ -75,6 +80,15 @@ class ResponseWriter:
             reply = self._failure(request, InternalError(f"Internal error occurred: {type(e).__name__}"))
         self._count(request, reply, time.perf_counter() - started)
         return reply
+
+    async def _rendered(self, request: Request, response: Response) -> Reply:
+        while True:
+            try:
+                return await self._render(request, response)
+            except ConversionNeeded as needed:
+                body = response.body
+                also = [d.hub for d in body.documents] if isinstance(body, Listing) else ()
+                await self._api.convert(needed, also=also)
 
     def _count(self, request: Request, reply: Reply, seconds: float) -> None:
         info = request.info
@@ -109,28 +123,34 @@ class ResponseWriter:
                     return Reply(
                         response.code, [*_JSON_HEADERS, *headers] if headers else _JSON_HEADERS, data
                     )
-                if media.type == PROTOBUF and not media.transform:
-                    return _reply(response.code, document.enveloped(codec), media, headers)
-                return self._object(response.code, self._one(request, document, codec, media), media, headers)
+                source = document.value if document.value is not None else request.body
+                data = await self._written(
+                    request, len(source) > LARGE, lambda: self._one(request, document, codec, media)
+                )
+                return _reply(response.code, data, media, headers)
             case Listing():
                 media = negotiation.negotiate_output(request, custom=body.codec.kind.custom)
-                if media is PLAIN:
-                    data = body.encoded() + b"\n"
-                elif media.type == PROTOBUF and not media.transform:
-                    data = body.enveloped()
-                else:
-                    data = self._bytes(self._many(request, body, media), media)
+                limit = _PLAIN_LARGE if media is PLAIN else LARGE
+                large = sum(len(d.value or b"") for d in body.documents) > limit
+                data = await self._written(request, large, lambda: self._many(request, body, media))
                 return await self._compressed(request, response.code, data, media.type, headers)
             case Watch():
                 media = negotiation.negotiate_output(request, custom=body.codec.kind.custom)
                 if media.type == YAML:
                     raise negotiation.not_acceptable(custom=body.codec.kind.custom, stream=True)
-                stream = WatchStream(body, self._line(request, body.codec, media))
+                line = self._line(request, body.codec, media)
+                if websocket.is_requested(request.headers):
+                    return _watch_messages(request, body, line, media, self._api.convert)
+                stream = WatchStream(body, line, convert=self._api.convert)
                 typed = ("Content-Type", JSON if media.type == JSON else f"{media.type};stream=watch")
                 return Reply(response.code, [_NO_CACHE, typed, *headers], stream=stream)
             case RawBody():
                 return await self._compressed(request, response.code, body.data, body.content_type, headers)
             case StreamBody():
+                is_log = request.info is not None and request.info.subresource == "log"
+                if is_log and websocket.is_requested(request.headers):
+                    answer, framed = websocket.accept(request.headers, choose=True)
+                    return Reply(101, [*answer], duplex=websocket.WebSocketStream(body.stream, framed))
                 typed = ("Content-Type", body.content_type)
                 return Reply(response.code, [_NO_CACHE, typed, *headers], stream=body.stream)
             case UpgradeBody():
@@ -141,7 +161,18 @@ class ResponseWriter:
             media = negotiation.negotiate_output(request, transforms=False, numbered=numbered)
         return self._object(response.code, body, media, headers)
 
-    def _one(self, request: Request, document: Document, codec: Codec, media: MediaType) -> Object:
+    async def _written(self, request: Request, large: bool, write: Callable[[], bytes]) -> bytes:
+        """What ``write`` returns. Much is written beside the loop."""
+        if not large or request.user is None:
+            return write()
+        return await self._api.large_work.run(request.user.name, write)
+
+    def _one(self, request: Request, document: Document, codec: Codec, media: MediaType) -> bytes:
+        if media.type == PROTOBUF and not media.transform:
+            return document.enveloped(codec)
+        return self._bytes(self._transformed(request, document, codec, media), media)
+
+    def _transformed(self, request: Request, document: Document, codec: Codec, media: MediaType) -> Object:
         match media.transform:
             case "":
                 return document.object(codec)
@@ -149,7 +180,7 @@ class ResponseWriter:
                 printer = table.printer_of(codec.kind)
                 row = table.row(
                     printer,
-                    document.hub,
+                    _shown(document, codec),
                     document.object(codec),
                     now=self._api.clock.seconds(),
                     include=_include(request),
@@ -163,7 +194,14 @@ class ResponseWriter:
             f"you requested {media.transform}, but the requested object is not a list ({_go_type(codec)})"
         )
 
-    def _many(self, request: Request, listing: Listing, media: MediaType) -> Object:
+    def _many(self, request: Request, listing: Listing, media: MediaType) -> bytes:
+        if media is PLAIN:
+            return listing.encoded() + b"\n"
+        if media.type == PROTOBUF and not media.transform:
+            return listing.enveloped()
+        return self._bytes(self._transformed_list(request, listing, media), media)
+
+    def _transformed_list(self, request: Request, listing: Listing, media: MediaType) -> Object:
         codec, version = listing.codec, media.transform_version
         match media.transform:
             case "":
@@ -177,8 +215,19 @@ class ResponseWriter:
                     self._api.clock.seconds(),
                     _include(request),
                 )
+                # A row is written at once, so that large objects are not all held decoded for the sake of one list.
+                keep: Callable[[Object], Any] = _encoded if media.type == JSON else _as_it_is
                 rows = [
-                    table.row(printer, d.hub, d.object(codec), now=now, include=include, version=version)
+                    keep(
+                        table.row(
+                            printer,
+                            _shown(d, codec),
+                            d.object(codec),
+                            now=now,
+                            include=include,
+                            version=version,
+                        )
+                    )
                     for d in listing.documents
                 ]
                 return table.table(printer, rows, metadata=listing.metadata(), version=version)
@@ -214,13 +263,13 @@ class ResponseWriter:
                 obj = table.partial_object_metadata(document.object(codec), version=version)
             elif document is None:
                 assert event.object is not None
-                obj = table.table(
-                    printer, (), metadata=event.object["metadata"], version=version, columns=first
-                )
+                revision = {"resourceVersion": event.object["metadata"]["resourceVersion"]}
+                row = table.bookmark_row(printer, event.object, version=version)
+                obj = table.table(printer, [row], metadata=revision, version=version, columns=first)
             else:
                 row = table.row(
                     printer,
-                    document.hub,
+                    _shown(document, codec),
                     document.object(codec),
                     now=self._api.clock.seconds(),
                     include=include,
@@ -241,7 +290,7 @@ class ResponseWriter:
             case negotiation.PROTOBUF:
                 return protobuf.enclose(obj)
             case negotiation.YAML:
-                return to_yaml(obj) + b"\n"
+                return (list_to_yaml(obj) if isinstance(obj.get("items"), list) else to_yaml(obj)) + b"\n"
         data = encode(obj)
         return (msgspec.json.format(data, indent=2) if media.pretty else data) + b"\n"
 
@@ -272,6 +321,21 @@ class ResponseWriter:
         return self._object(error.http_code, error.status(), media, headers)
 
 
+def _watch_messages(
+    request: Request, watch: Watch, line: EventEncoder, media: MediaType, convert: Convert
+) -> Reply:
+    """A watch over a WebSocket: each event is a message."""
+    frame = websocket.text_frame if media.type == JSON else websocket.binary_frame
+    answer, _ = websocket.accept(request.headers)
+    stream = WatchStream(watch, lambda event: frame(line(event)), convert=convert)
+    return Reply(101, [*answer], duplex=websocket.WebSocketStream(stream))
+
+
+def _shown(document: Document, codec: Codec) -> Object:
+    """What columns are made of: the hub or, where a webhook makes the versions, the version that was asked for."""
+    return document.hub if codec.kind.conversion is None else document.object(codec)
+
+
 def _reply(code: int, data: bytes, media: MediaType, headers: Sequence[tuple[str, str]]) -> Reply:
     return Reply(code, [_NO_CACHE, ("Content-Type", media.type), *headers], data)
 
@@ -288,6 +352,14 @@ def _include(request: Request) -> table.Include:
     if problems := objectmeta.validate_table_options(include):
         raise BadRequest(f"Unable to convert to Table as requested: {problems[0]}")
     return cast(table.Include, include or "Metadata")
+
+
+def _encoded(obj: Object) -> msgspec.Raw:
+    return msgspec.Raw(encode(obj))
+
+
+def _as_it_is(obj: Object) -> Object:
+    return obj
 
 
 def _go_type(codec: Codec, suffix: str = "") -> str:
@@ -322,7 +394,21 @@ def _quoted(text: str) -> str:
     return '"' + clean.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def to_yaml(obj: Object) -> bytes:
+def list_to_yaml(obj: Object) -> bytes:
+    """The same as ``to_yaml``, item by item: the writer takes a hundred times the memory of what it writes."""
+    before = {k: v for k, v in obj.items() if k < "items"}
+    after = {k: v for k, v in obj.items() if k > "items"}
+    items = b"".join([to_yaml([item]) for item in obj["items"]])
+    return b"".join(
+        (
+            to_yaml(before) if before else b"",
+            b"items:\n" + items if items else b"items: []\n",
+            to_yaml(after) if after else b"",
+        )
+    )
+
+
+def to_yaml(obj: Object | list[Object]) -> bytes:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

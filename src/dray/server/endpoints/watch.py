@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
 
 from dray.api import protobuf
+from dray.api.groups.apiextensions.conversion import ConversionNeeded
 from dray.api.scheme.kinds import Object
 from dray.server.storage.codec import Codec, encode
 from dray.server.storage.documents import Document
@@ -155,6 +156,8 @@ class Watch:
 
 
 EventEncoder = Callable[[WatchEvent], bytes]
+#: Asks a webhook for an object in another version.
+Convert = Callable[[ConversionNeeded], Awaitable[None]]
 
 
 def json_event_encoder(codec: Codec) -> EventEncoder:
@@ -187,18 +190,32 @@ def protobuf_event_encoder(codec: Codec) -> EventEncoder:
 class WatchStream:
     """A watch written to a connection. While the peer is slow, changes wait in the watcher's bounded queue."""
 
-    def __init__(self, watch: Watch, line: EventEncoder) -> None:
+    def __init__(self, watch: Watch, line: EventEncoder, *, convert: Convert | None = None) -> None:
         self._watch = watch
         self._line = line
+        self._convert = convert
 
     async def run(self, sink: Sink) -> None:
         line = self._line
         async for batch in self._watch.batches():
             if sink.closed:
                 break
-            sink.write(b"".join([line(event) for event in batch]))
+            try:
+                data = b"".join([line(event) for event in batch])
+            except ConversionNeeded:
+                data = b"".join([await self._converted(event) for event in batch])
+            sink.write(data)
             if sink.congested:
                 await sink.drained()
+
+    async def _converted(self, event: WatchEvent) -> bytes:
+        while True:
+            try:
+                return self._line(event)
+            except ConversionNeeded as needed:
+                if self._convert is None:
+                    raise
+                await self._convert(needed)
 
     def close(self) -> None:
         self._watch.close()

@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 from dray.api import patch as patches
 from dray.api import schema, yamldocs
 from dray.api.errors import BadRequest
+from dray.api.quirks import APIQuirks
 from dray.api.scheme.kinds import Object
 from dray.server.endpoints import negotiation
+from dray.server.endpoints.large import LargeWork
 from dray.server.endpoints.requests import Request
 from dray.server.storage.codec import encode
 
-#: A longer document would hold the loop for more than a few milliseconds.
+#: A longer document would hold the loop for more than a few milliseconds: YAML is slower than JSON.
 _LARGE: Final = 8 << 10
+_CONVERTING: Final = "error converting YAML to JSON: "
 
 
-class LargeYAML:
-    """Converts large bodies in a thread, one at a time, so that the loop keeps its share of the processor."""
+class UnreadableYAML(BadRequest):
+    """The configuration of an apply is no YAML. ``problem``: in the parser's words."""
 
-    def __init__(self) -> None:
-        self._turn = asyncio.Lock()
+    def __init__(self, error: BadRequest) -> None:
+        super().__init__(f"error decoding YAML: {error.message}")
+        self.problem = error.message.removeprefix(_CONVERTING)
 
-    async def convert(self, request: Request) -> None:
-        """Put JSON in the place of a large body of YAML. Smaller ones are converted where they are decoded."""
-        body = request.body
-        if not isinstance(body, bytes) or len(body) <= _LARGE:
-            return
-        media = request.headers.get("content-type").partition(";")[0].strip().lower()
-        if media not in (negotiation.YAML, patches.APPLY):
-            return
-        async with self._turn:
-            try:
-                request.body, request.yaml_problems = await asyncio.to_thread(json_from_yaml, body)
-            except BadRequest as e:
-                raise _undecodable(e) if media == patches.APPLY else e from None
+    def in_words_of(self, quirks: APIQuirks) -> BadRequest:
+        return BadRequest(f"error encoding patch: {self.problem}") if quirks.checks_patches_first else self
+
+
+def is_large(body: object) -> bool:
+    """Whether a body is too much for the loop, if it is YAML."""
+    return isinstance(body, bytes) and len(body) > _LARGE
+
+
+async def convert_large(request: Request, large_work: LargeWork) -> None:
+    """Put JSON in the place of a large body of YAML. Smaller ones are converted where they are decoded."""
+    body = request.body
+    assert isinstance(body, bytes)
+    media = request.headers.get("content-type").partition(";")[0].strip().lower()
+    if media not in (negotiation.YAML, patches.APPLY):
+        return
+    assert request.user is not None
+    try:
+        request.body, request.yaml_problems = await large_work.run(request.user.name, json_from_yaml, body)
+    except BadRequest as e:
+        raise UnreadableYAML(e) if media == patches.APPLY else e from None
 
 
 def json_from_yaml(data: bytes) -> tuple[bytes, list[str]]:
@@ -49,7 +60,7 @@ def load_yaml_object(data: bytes) -> tuple[Object, list[str]]:
     try:
         document, problems = load_yaml(data)
     except BadRequest as e:
-        raise _undecodable(e) from None
+        raise UnreadableYAML(e) from None
     if document is None:
         document = {}
     if not isinstance(document, dict):
@@ -57,10 +68,6 @@ def load_yaml_object(data: bytes) -> tuple[Object, list[str]]:
         words = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {words}")
     return document, problems
-
-
-def _undecodable(error: BadRequest) -> BadRequest:
-    return BadRequest(f"error decoding YAML: {error.message}")
 
 
 def load_yaml(data: bytes) -> tuple[Any, list[str]]:
@@ -75,7 +82,7 @@ def load_yaml(data: bytes) -> tuple[Any, list[str]]:
         document = yamldocs.load_document(data)
     except yamldocs.InvalidYAML as e:
         words = str(e) if str(e).startswith("json: ") else f"yaml: {e}"
-        raise BadRequest(f"error converting YAML to JSON: {words}") from None
+        raise BadRequest(f"{_CONVERTING}{words}") from None
     if document.problems:
         twice = "".join(f"\n  {words}" for words in document.problems)
         return document.value, ["yaml: unmarshal errors:" + twice]

@@ -29,7 +29,7 @@ async def delete(call: Call) -> Response:
     document, gone = await remove(call, call.key, options, attributes)
     code = 202 if not gone and options.orphan is False else 200
     kind = call.resource.kind
-    if gone and not kind.strategy.delete_returns_object:
+    if gone and (call.codec.version.strict or not kind.strategy.delete_returns_object):
         details: Object = {"name": document.name}
         if kind.group:
             details["group"] = kind.group
@@ -81,13 +81,15 @@ async def _step(call: Call, current: Document, options: DeleteOptions) -> tuple[
     graceful, pending = _grace(call, new, options)
     if pending:
         return current, False
-    changed = _set_finalizers(fresh, options)
+    orphans = call.resource.kind.strategy.orphans_dependents
+    changed = _set_finalizers(fresh, options, orphans=orphans)
     finalizers = fresh.get("finalizers")
     if finalizers and not graceful:
         _mark_deleting(call, fresh)
         return await _mark(call, current, new, options)
     if graceful and (finalizers or fresh["deletionGracePeriodSeconds"] > 0):
         return await _mark(call, current, new, options)
+    marked: tuple[Document, bool] | Stale | None = None
     if graceful or changed:
         # Watchers see the object once more, marked, before it goes: kubelets rely on it.
         marked = await _mark(call, current, new, options)
@@ -97,7 +99,8 @@ async def _step(call: Call, current: Document, options: DeleteOptions) -> tuple[
     if options.dry_run:
         return current, True
     stale = await writes.delete(call, current)
-    if stale is None or stale.current is None:
+    # A delete that has marked the object has its wish, whoever took it away; otherwise that was another's delete.
+    if stale is None or (marked is not None and stale.current is None):
         return current, True
     return stale
 
@@ -165,7 +168,7 @@ def _grace(call: Call, new: Object, options: DeleteOptions) -> tuple[bool, bool]
     return True, False
 
 
-def _set_finalizers(meta: ObjectMeta, options: DeleteOptions) -> bool:
+def _set_finalizers(meta: ObjectMeta, options: DeleteOptions, *, orphans: bool) -> bool:
     """Let the garbage collector orphan or delete the dependents first, as the caller wishes."""
     present = meta.get("finalizers") or ()
     orphan = foreground = False
@@ -174,7 +177,8 @@ def _set_finalizers(meta: ObjectMeta, options: DeleteOptions) -> bool:
     elif options.policy:
         orphan, foreground = options.policy == "Orphan", options.policy == "Foreground"
     else:
-        orphan, foreground = _ORPHAN in present, _FOREGROUND in present
+        foreground = _FOREGROUND in present
+        orphan = _ORPHAN in present or (orphans and not foreground)
     wanted = [f for f in present if f not in (_ORPHAN, _FOREGROUND)]
     wanted += [_ORPHAN] if orphan else []
     wanted += [_FOREGROUND] if foreground else []

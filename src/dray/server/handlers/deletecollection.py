@@ -25,8 +25,9 @@ async def deletecollection(call: Call) -> Response:
     found = await listing(call, wanted, selection)
 
     async def one(document: Document) -> None:
+        # As upstream, admission is told of each object but not of its name.
         attributes = call.attributes(
-            admission.DELETE, name=document.name, options=options.object(), dry_run=options.dry_run
+            admission.DELETE, name="", options=options.object(), dry_run=options.dry_run
         )
         attributes.namespace = document.namespace
         with contextlib.suppress(NotFound):  # somebody else was faster

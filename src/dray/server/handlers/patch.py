@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
+import msgspec
+
 from dray.api import patch as patches
-from dray.api.errors import Invalid, StatusError, UnsupportedMediaType
+from dray.api.errors import BadRequest, Invalid, StatusError, UnsupportedMediaType
 from dray.api.schema import Decoded
 from dray.api.scheme.kinds import Object
 from dray.api.scheme.strategy import UpdateStrategy
@@ -21,6 +23,7 @@ from dray.server.endpoints.call import Call
 from dray.server.endpoints.decoder import IGNORE, split_api_version
 from dray.server.endpoints.options import WriteOptions, write_options
 from dray.server.endpoints.responses import ObjectBody, Response
+from dray.server.endpoints.yamljson import UnreadableYAML
 from dray.server.handlers.update import admit
 from dray.server.registry import objects
 from dray.server.registry.metadata import check_name, ensure_namespace
@@ -48,16 +51,22 @@ async def patch_resource(call: Call, strategy: UpdateStrategy[Any]) -> Response:
     )
     body = call.request.body
 
-    async def make(current: Document | None) -> Object:
+    def changed(current: Document | None) -> Object:
         if applying:
-            new = call.api.field_manager.applied(
-                call, None if current is None else current.hub, body, options
-            )
-        else:
-            assert current is not None
-            data = body if isinstance(body, bytes) else encode(body)
-            new = patched(call, current.hub, media, data, options)
-            call.api.field_manager.updated(call, new, current.hub, options.manager)
+            try:
+                return call.api.field_manager.applied(
+                    call, None if current is None else current.hub, body, options
+                )
+            except UnreadableYAML as e:
+                raise e.in_words_of(call.api.api_quirks) from None
+        assert current is not None
+        data = body if isinstance(body, bytes) else encode(body)
+        new = patched(call, current.hub, media, data, options)
+        call.api.field_manager.updated(call, new, current.hub, options.manager)
+        return new
+
+    async def make(current: Document | None) -> Object:
+        new = await call.beside(changed, current) if call.large else changed(current)
         ensure_namespace(new["metadata"], call.namespace)
         check_name(new["metadata"], call.info.name)
         if current is None and new["metadata"].get("uid"):
@@ -101,6 +110,8 @@ def patched(call: Call, hub: Object, media: str, data: bytes, options: WriteOpti
             media, before, data, decode=decode, type_=codec.type, validation=options.directive
         )
     except StatusError as e:
+        if e.http_code == 400 and call.api.api_quirks.checks_patches_first and not _is_json(data):
+            raise BadRequest("invalid JSON patch") from None
         if e.http_code == 422 and not e.status_reason:
             # What a JSON patch says about itself is for the log; clients get upstream's general words.
             raise Invalid("the server rejected our request due to an error in our request", details={}) from e
@@ -108,6 +119,14 @@ def patched(call: Call, hub: Object, media: str, data: bytes, options: WriteOpti
     for problem in result.problems:
         call.request.warn(problem)
     return call.api.decoder.hub(result.object, codec.version, call.resource.codecs)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _codec_of(call: Call, document: Object) -> Codec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Any
 
 from dray.api.scheme.kinds import Object
@@ -10,6 +11,7 @@ from dray.api.scheme.strategy import UpdateStrategy
 from dray.server import admission
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.decoder import IGNORE
+from dray.server.endpoints.large import LARGE
 from dray.server.endpoints.options import write_options
 from dray.server.endpoints.responses import ObjectBody, Response
 from dray.server.registry import metadata, objects
@@ -27,7 +29,7 @@ def update_subresource(call: Call) -> Awaitable[Response]:
 
 async def update_resource(call: Call, strategy: UpdateStrategy[Any], *, create_missing: bool) -> Response:
     options = write_options(call.request.query, "UpdateOptions")
-    sent: Object | None = _read(call, options.directive)
+    sent: Object | None = await _read(call, options.directive)
     assert sent is not None
     metadata.ensure_namespace(sent["metadata"], call.namespace)
     metadata.check_name(sent["metadata"], call.info.name)
@@ -40,11 +42,21 @@ async def update_resource(call: Call, strategy: UpdateStrategy[Any], *, create_m
         nonlocal sent
         new, sent = sent, None
         if new is None:  # somebody else has written the object since the first attempt
-            new = _read(call, IGNORE)
+            new = await _read(call, IGNORE)
             metadata.ensure_namespace(new["metadata"], call.namespace)
         if current is not None:
             objects.check_uid(call, new["metadata"], current)
-        call.api.field_manager.updated(call, new, None if current is None else current.hub, options.manager)
+        track = partial(
+            call.api.field_manager.updated,
+            call,
+            new,
+            None if current is None else current.hub,
+            options.manager,
+        )
+        if call.large:
+            await call.beside(track)
+        else:
+            track()
         await admit(call, new, attributes)
         return new
 
@@ -52,14 +64,21 @@ async def update_resource(call: Call, strategy: UpdateStrategy[Any], *, create_m
     return Response(201 if written.created else 200, ObjectBody(written.document, call.codec))
 
 
-def _read(call: Call, directive: str) -> Object:
+async def _read(call: Call, directive: str) -> Object:
     body, known = call.request.body, None
     if isinstance(body, dict):
         current = call.resource.cache.get(call.key)
         known = call.codec.object(current.hub) if current is not None else None
-    return call.api.decoder.read(
-        call.request, call.codec, call.resource.codecs, directive=directive, known=known
+        call.large = current is not None and len(current.value or b"") > LARGE
+    read = partial(
+        call.api.decoder.read,
+        call.request,
+        call.codec,
+        call.resource.codecs,
+        directive=directive,
+        known=known,
     )
+    return await call.beside(read) if call.large else read()
 
 
 async def admit(call: Call, new: Object, attributes: admission.Attributes) -> None:

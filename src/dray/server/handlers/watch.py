@@ -11,8 +11,9 @@ from dray.server.endpoints.call import Call
 from dray.server.endpoints.options import ListOptions, RevisionError, list_options, parse_revision
 from dray.server.endpoints.responses import Response
 from dray.server.endpoints.watch import Watch
-from dray.server.handlers.list import wait_for_revision
+from dray.server.handlers.list import read_at, tell_undecodable, wait_for_revision
 from dray.server.registry.selection import Selection, select
+from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import Change, Watcher
 from dray.store.interface import Compacted, Event
 
@@ -44,13 +45,25 @@ async def _open_watch(
         if not with_initial and not revision:
             revision = store.revision
         if with_initial:
+            tell_undecodable(call)
             # The watcher is registered and the state is read without a pause in between: nothing is missed or told twice.
+            revision = store.revision
             watcher = cache.watch(
-                selection.namespace, since=store.revision, matches=selection.matches, index=selection.index
+                selection.namespace, since=revision, matches=selection.matches, index=selection.index
             )
             matches, documents = selection.matches, cache.documents
-            keys = cache.range(selection.namespace)
-            initial = [documents[k] for k in keys if matches is None or matches(documents[k])]
+            initial: Sequence[Document] = [
+                documents[k]
+                for k in cache.range(selection.namespace)
+                if matches is None or matches(documents[k])
+            ]
+            if cache.on_disk:
+                try:
+                    listing = await read_at(call, options, selection, revision, start="", limit=0)
+                except StatusError:
+                    watcher.close()
+                    raise
+                initial = listing.documents
             return Watch(
                 call.codec,
                 watcher,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from dray.api.shortcache import cache_by_length
 from dray.api.validation.expressions import CompilationResult, Environment, PolicyScope, Rule
 
 if TYPE_CHECKING:
     from dray.api.types.apiextensions import JSONSchemaProps, ValidationRule
 
 
-@lru_cache(maxsize=4096)
+@cache_by_length(1 << 20)
 def compile_expression(
     expression: str,
     *,
@@ -44,7 +44,12 @@ def compile_expression(
                 declared = devices.environment(
                     list_attributes=list_attributes, consumable_capacity=consumable_capacity, stored=False
                 )
-                compiler.check_text(expression, declared)
+                type_ = compiler.check_text(expression, declared).type
+                if not devices.may_be_derived(type_):
+                    scalars = (
+                        "a primitive scalar (string, integer, boolean, semver) or a list of these scalars"
+                    )
+                    return CompilationResult(f"must evaluate to {scalars}, not {type_}")
                 return CompilationResult()
     except CompileError as e:
         return CompilationResult(e.message, internal=e.type is ErrorType.INTERNAL)
@@ -57,7 +62,7 @@ def compile_rule(rule: Mapping[str, Any], schema: Mapping[str, Any], *, root: bo
     return validations.compile_rule(cast("ValidationRule", rule), cast("JSONSchemaProps", schema), root=root)
 
 
-@lru_cache(maxsize=1024)
+@cache_by_length(1 << 18)
 def compile_policy(expression: str, scope: PolicyScope) -> CompilationResult:
     """The verdict on an admission policy's expression, as ``Context.policies`` promises it."""
     from dray.cel import CompileError, ErrorType

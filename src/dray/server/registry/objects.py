@@ -17,6 +17,7 @@ from dray.api.validation import field, objectmeta
 from dray.api.validation.field import FieldError, Path
 from dray.server import admission
 from dray.server.endpoints.call import Call
+from dray.server.endpoints.large import LARGE
 from dray.server.endpoints.options import RevisionError, parse_revision
 from dray.server.registry import metadata, writes
 from dray.server.registry.writes import Stale
@@ -74,49 +75,67 @@ async def _create_once(call: Call, obj: Object, attributes: admission.Attributes
 async def _check_and_insert(
     call: Call, obj: Object, attributes: admission.Attributes, ctx: Context
 ) -> Document:
-    kind, rules = call.resource.kind, call.resource.kind.strategy
     meta_: ObjectMeta = obj["metadata"]
-    problems = [*_metadata_problems(call, meta_), *rules.validate(obj, ctx)]
-    if problems:
-        raise errors.invalid(kind.kind, kind.group, meta_.get("name", ""), problems)
-    for text in rules.warn(obj, ctx):
-        call.request.warn(text)
-    rules.canonicalize(obj)
+    if call.large:
+        await call.beside(_check_new, call, obj, ctx)
+    else:
+        _check_new(call, obj, ctx)
     await call.api.admission.validate(attributes)
     if meta_.get("resourceVersion"):
         raise StatusError("resourceVersion should not be set on objects to be created")
     key = call.resource.key(call.namespace, meta_["name"])
     if attributes.dry_run:
         writes.check_absent(call, key)
+        writes.check_companions(call, key, None, obj)
         return Document(call.resource.cache.codecs, key, 0, hub=obj)
     return await writes.insert(call, key, obj)
 
 
-def _metadata_problems(call: Call, meta_: ObjectMeta) -> list[FieldError]:
+def _check_new(call: Call, obj: Object, ctx: Context) -> None:
+    kind, rules = call.resource.kind, call.resource.kind.strategy
+    meta_: ObjectMeta = obj["metadata"]
+    problems = [*_metadata_problems(call, meta_, ctx), *rules.validate(obj, ctx)]
+    if problems:
+        raise errors.invalid(kind.kind, kind.error_group, meta_.get("name", ""), problems)
+    for text in rules.warn(obj, ctx):
+        call.request.warn(text)
+    rules.canonicalize(obj)
+
+
+def _metadata_problems(call: Call, meta_: ObjectMeta, ctx: Context) -> list[FieldError]:
     kind = call.resource.kind
     return objectmeta.validate_object_meta(
-        meta_, namespaced=kind.namespaced, check_name=kind.strategy.check_name or name_is_path_segment
+        meta_,
+        namespaced=kind.namespaced,
+        check_name=kind.strategy.check_name or name_is_path_segment,
+        declared=ctx.quirks.declares_rules,
     )
 
 
 def _update_problems(
-    call: Call, new: ObjectMeta, old: ObjectMeta, found: Sequence[FieldError]
+    call: Call, new: Object, old: Object, strategy: UpdateStrategy[Any], ctx: Context
 ) -> Sequence[FieldError]:
-    """What the rules found, after what is wrong with the metadata.
+    """What the rules find, after what is wrong with the metadata.
 
-    Upstream looks at the metadata of a changed object three times, the last time among the rules of the kind, and
-    says each time what it finds.
+    Upstream looks at the metadata of a changed object three times, or four, the last times among the rules of the
+    kind, and says each time what it finds, unless rules are declared for the kind.
     """
-    changed = objectmeta.validate_object_meta_update(new, old)
-    if not changed and new.get("finalizers") == old.get("finalizers"):
+    declared = ctx.quirks.declares_rules
+    found, meta_, before = strategy.validate_update(new, old, ctx), new["metadata"], old["metadata"]
+    changed = objectmeta.validate_object_meta_update(meta_, before, declared=declared)
+    if not changed and meta_.get("finalizers") == before.get("finalizers"):
         return found  # what the first look is about, beyond labels and the like, cannot change
     whole = objectmeta.validate_object_meta(
-        new, namespaced=call.resource.kind.namespaced, check_name=name_is_path_segment
+        meta_, namespaced=call.resource.kind.namespaced, check_name=name_is_path_segment, declared=declared
     )
+    if declared and strategy.has_declared_rules:
+        everything = [*whole, *changed, *found]
+        return [problem for i, problem in enumerate(everything) if problem not in everything[:i]]
     if not changed and not whole:
         return found
     said = [p for p in changed if p in found]
-    return [*whole, *changed, *([] if said else changed), *found]
+    again = whole if strategy.rechecks_metadata else ()
+    return [*whole, *changed, *([] if said else changed), *again, *found]
 
 
 # -- modify
@@ -155,10 +174,13 @@ async def _update_once(
     current: Document,
 ) -> WriteResult | Stale:
     rules, old = call.resource.kind.strategy, current.hub
+    if current.value is not None and len(current.value) > LARGE:
+        call.large = True
     attributes.operation, attributes.old = admission.UPDATE, old
     new = await make(current)
     attributes.object = new
-    check_revision(call, new["metadata"], current, unconditional=rules.unconditional_update)
+    unconditional = rules.unconditional_update and not call.codec.version.strict
+    check_revision(call, new["metadata"], current, unconditional=unconditional)
     ctx = call.context()
     before_update(call, new, old, strategy, ctx)
     with call.resource.begin_write(new, old):
@@ -173,24 +195,31 @@ async def _check_and_replace(
     attributes: admission.Attributes,
     ctx: Context,
 ) -> WriteResult | Stale:
-    kind, rules, old = call.resource.kind, call.resource.kind.strategy, current.hub
-    problems = _update_problems(
-        call, new["metadata"], old["metadata"], strategy.validate_update(new, old, ctx)
-    )
-    if problems:
-        raise errors.invalid(kind.kind, kind.group, new["metadata"].get("name", ""), problems)
-    for text in strategy.warn_update(new, old, ctx):
-        call.request.warn(text)
-    rules.canonicalize(new)
-    call.api.field_manager.keep_times(new, old)
+    old = current.hub
+    if call.large:
+        await call.beside(_check_update, call, new, old, strategy, ctx)
+    else:
+        _check_update(call, new, old, strategy, ctx)
     await call.api.admission.validate(attributes)
     if _finished(call, new, old):
         return await _remove_finished(call, new, current, dry_run=attributes.dry_run)
     if attributes.dry_run:
+        writes.check_companions(call, current.key, old, new)
         new["metadata"]["resourceVersion"] = str(current.revision)
         return WriteResult(Document(call.resource.cache.codecs, current.key, current.revision, hub=new))
     written = await writes.replace(call, current, new)
     return written if isinstance(written, Stale) else WriteResult(written)
+
+
+def _check_update(call: Call, new: Object, old: Object, strategy: UpdateStrategy[Any], ctx: Context) -> None:
+    kind = call.resource.kind
+    problems = _update_problems(call, new, old, strategy, ctx)
+    if problems:
+        raise errors.invalid(kind.kind, kind.error_group, new["metadata"].get("name", ""), problems)
+    for text in strategy.warn_update(new, old, ctx):
+        call.request.warn(text)
+    kind.strategy.canonicalize(new)
+    call.api.field_manager.keep_times(new, old)
 
 
 def check_uid(call: Call, sent: ObjectMeta, current: Document) -> None:
@@ -209,12 +238,12 @@ def check_revision(call: Call, new: ObjectMeta, current: Document, *, unconditio
     try:
         stated = parse_revision(new.get("resourceVersion", ""))
     except RevisionError as e:
-        raise e.internal() from None
+        raise StatusError(e.cause) from None
     if stated == 0:
         if not unconditional:
             kind = call.resource.kind
             problem = field.invalid(_METADATA.child("resourceVersion"), 0, "must be specified for an update")
-            raise errors.invalid(kind.plural, kind.group, call.info.name, [problem])
+            raise errors.invalid(kind.plural, kind.error_group, call.info.name, [problem])
         new["resourceVersion"] = str(current.revision)
     elif stated != current.revision:
         raise call.conflict(_MODIFIED)

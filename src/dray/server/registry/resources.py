@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from dray.api.release import Gates, Release, Serving
 from dray.api.scheme.kinds import Kind
-from dray.server.storage.codec import Codec, Codecs
-from dray.server.storage.watchcache import WatchCache
-from dray.store.interface import Store
+from dray.server.storage.codec import Codec, Codecs, DecodedDocuments
+from dray.server.storage.watchcache import WatchCache, WindowBudget
+from dray.store.interface import KeyValue, Operation, Store
 
 REGISTRY: Final = "/registry/"
 _NOTHING_RESERVED: Final = nullcontext()
@@ -22,6 +22,18 @@ _NOTHING_RESERVED: Final = nullcontext()
 #: Runs between the strategy's preparation and its validation, with the new and the old object, and may change the new
 #: one. What it reserves for the object stays reserved until the block ends. Upstream has BeginCreate and BeginUpdate.
 BeginWrite = Callable[[Any, Any], AbstractContextManager[None]]
+
+
+class Companions(Protocol):
+    """Keys that are written together with the objects of a resource, in the same transaction."""
+
+    def operations(self, key: str, old: Any, new: Any) -> Sequence[Operation]:
+        """What belongs to the write that replaces ``old`` (None: create) by ``new`` (None: delete), or a StatusError."""
+        ...
+
+    def learn(self, key: str, current: KeyValue | None) -> None:
+        """A transaction was refused because ``key`` is not what ``operations`` took it for."""
+        ...
 
 
 def reserve_nothing(new: Any, old: Any) -> AbstractContextManager[None]:
@@ -37,6 +49,7 @@ class Resource:
     served: tuple[str, ...]  # names of the served versions, most preferred first
     _cache: WatchCache | None = None
     begin_write: BeginWrite = reserve_nothing
+    companions: Companions | None = None
 
     @property
     def cache(self) -> WatchCache:
@@ -75,9 +88,12 @@ class Resources:
         self._found: dict[tuple[str, str, str], tuple[Resource, Codec]] = {}
         self._all: dict[tuple[str, str, str], Resource] = {}  # by group, plural and most preferred version
         self._caches: dict[str, WatchCache] = {}
+        self._windows = WindowBudget()
+        self._decoded = DecodedDocuments()
         self._order: dict[str, tuple[str, ...]] = {}  # versions of built-in groups in discovery's order
         self.generation = 0
         self._listeners: list[Callable[[], None]] = []
+        self.closers: list[Callable[[], None]] = []  # of what is fed by the store beside the caches
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called when other kinds or versions are served than before."""
@@ -125,7 +141,7 @@ class Resources:
 
     async def add(self, kind: Kind, served: Sequence[str]) -> Resource:
         """Serve a kind, reading what the store already has of it. Adding it again replaces its definition."""
-        codecs = Codecs(kind, self._release)
+        codecs = Codecs(kind, self._release, decoded=self._decoded)
         cache = None if kind.virtual else await self._cache(kind, codecs)
         resource = Resource(kind, codecs, tuple(served), cache)
         self._all[kind.group, kind.plural, served[0]] = resource
@@ -145,8 +161,8 @@ class Resources:
         prefix = prefix_of(owner)
         found = self._caches.get(prefix)
         if found is None:
-            mine = codecs if owner is kind else Codecs(owner, self._release)
-            found = self._caches[prefix] = WatchCache(self._store, prefix, mine)
+            mine = codecs if owner is kind else Codecs(owner, self._release, decoded=self._decoded)
+            found = self._caches[prefix] = WatchCache(self._store, prefix, mine, budget=self._windows)
             await found.load()
         elif owner is kind:
             found.redefine(codecs)
@@ -197,6 +213,8 @@ class Resources:
     def close(self) -> None:
         for cache in self._caches.values():
             cache.close()
+        for close in self.closers:
+            close()
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:

@@ -1,7 +1,8 @@
 """Allocators of cluster addresses and node ports for services.
 
 An address or port is taken if a stored service has it, or if it is reserved for a service that is being written, so
-that two concurrent requests never get the same.
+that two concurrent requests never get the same. Several API servers on one store do not see each other's
+reservations; there a record of each address and port is written in the transaction of the service that gets it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from dray.api import errors
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
 from dray.server.registry.resources import Resources
+from dray.server.storage.keycache import KeyCache
 from dray.server.storage.watchcache import WatchCache
+from dray.store.interface import Delete, KeyValue, Operation, Put, Store
 
 if TYPE_CHECKING:
     from dray.api.types.core import Service, ServiceSpec
     from dray.api.types.meta import ObjectMeta
 
+PREFIX: Final = "/dray/services/"
 SERVICE_CLUSTER_IP_RANGE: Final = ipaddress.IPv4Network("10.96.0.0/16")
 #: The first address belongs to the ``kubernetes`` service.
 KUBERNETES_SERVICE_IP: Final = str(SERVICE_CLUSTER_IP_RANGE[1])
@@ -30,11 +34,61 @@ _WITH_PORTS: Final = ("NodePort", "LoadBalancer")
 _SPEC: Final = Path("spec")
 
 
-def install(resources: Resources) -> None:
+async def install(resources: Resources, store: Store) -> None:
     """Let every write of a service allocate its addresses and ports."""
     services = resources.resource("", "services")
-    if services is not None:
-        services.begin_write = ServiceAllocators(services.cache).begin_write
+    if services is None:
+        return
+    services.begin_write = ServiceAllocators(services.cache).begin_write
+    if store.shared:
+        records = KeyCache(store, PREFIX)
+        await records.load()
+        resources.closers.append(records.close)
+        services.companions = ServiceRecords(services.cache, records, store)
+
+
+class ServiceRecords:
+    """Which service got an address or port last. A record counts as long as that service has what it says."""
+
+    def __init__(self, services: WatchCache, records: KeyCache, store: Store) -> None:
+        self._services = services
+        self._records = records
+        self._store = store
+
+    def operations(self, key: str, old: Service | None, new: Service | None) -> list[Operation]:
+        before, after = _taken_by(old), _taken_by(new)
+        operations: list[Operation] = []
+        for what in sorted(after - before):
+            at = f"{PREFIX}{what}"
+            record = self._records.get(at)
+            if record is not None and record.value.decode() != key and self._counts(record, what):
+                name = key.rpartition("/")[2]
+                problem = f"{what} was allocated to service {record.value.decode()} at the same time; please try again"
+                raise errors.conflict("services", "", name, problem)
+            operations.append(Put(at, key.encode(), 0 if record is None else record.mod_revision))
+        for what in sorted(before - after):
+            record = self._records.get(f"{PREFIX}{what}")
+            if record is not None and record.value.decode() == key:
+                operations.append(Delete(record.key, record.mod_revision))
+        return operations
+
+    def _counts(self, record: KeyValue, what: str) -> bool:
+        if record.mod_revision > self._store.revision:
+            return True  # its service has yet to arrive in the cache
+        holder = self._services.get(record.value.decode())
+        return holder is not None and what in _taken_by(holder.hub)
+
+    def learn(self, key: str, current: KeyValue | None) -> None:
+        self._records.learn(key, current)
+
+
+def _taken_by(service: Service | None) -> set[str]:
+    """Addresses and ports that belong to one service alone."""
+    if service is None:
+        return set()
+    spec: ServiceSpec = service.get("spec") or {}
+    addresses = {address for address in spec.get("clusterIPs") or () if address != "None"}
+    return addresses | {str(port["nodePort"]) for port in spec.get("ports") or () if port.get("nodePort")}
 
 
 class ServiceAllocators:

@@ -6,7 +6,7 @@ newest state, and the caller computes the write again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from dray.api import errors
@@ -14,16 +14,66 @@ from dray.api.errors import StatusError
 from dray.api.objects import MOST_STORED
 from dray.api.scheme.kinds import Object
 from dray.server.endpoints.call import Call
+from dray.server.registry import fencing
 from dray.server.storage.bridge import BridgedDocument
+from dray.server.storage.codec import Codecs
 from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import WatchCache
-from dray.store.interface import KeyExists, KeyNotFound, RevisionMismatch
+from dray.store.interface import Delete, KeyExists, KeyNotFound, Operation, Put, RevisionMismatch, Unchanged
 
 
 class Stale(NamedTuple):
     """The object changed while the write was on its way; this is what it is now."""
 
     current: Document | None
+
+
+async def _write(
+    call: Call,
+    write: Put | Delete,
+    key: str,
+    old: Object | None,
+    new: Object | None,
+    *,
+    conditions: Sequence[Unchanged] = (),
+) -> int:
+    """One conditional write, in a transaction with whatever else must hold or be written at the same time.
+
+    Returns the revision of the write.
+    """
+    store, companions, leaders = call.api.store, call.resource.companions, call.api.leaders
+    ttl = call.resource.kind.ttl
+    # Leases are written by their holders, and what goes by itself (events) harms nobody.
+    fenced = leaders is not None and companions is not leaders and ttl is None
+    claimed = call.request.headers.get(fencing.HEADER) if fenced else None
+    while True:
+        others: Sequence[Operation] = conditions
+        if companions is not None:
+            others = (*others, *companions.operations(key, old, new))
+        if claimed and leaders is not None:
+            others = (*others, await leaders.condition(claimed))
+        if not others:
+            if isinstance(write, Delete):
+                return await store.delete(write.key, expected=write.expected)
+            if write.expected:
+                return await store.update(write.key, write.value, expected=write.expected, ttl=ttl)
+            return await store.create(write.key, write.value, ttl=ttl)
+        try:
+            # The object comes last: its revision is then the newest of the transaction on every store.
+            return await store.transact([*others, write])
+        except (KeyExists, KeyNotFound, RevisionMismatch) as e:
+            if e.key == write.key or any(e.key == condition.key for condition in conditions):
+                raise
+            if claimed and e.key.startswith(fencing.PREFIX):
+                raise fencing.lost(claimed) from None
+            assert companions is not None
+            companions.learn(e.key, e.current)
+
+
+def check_companions(call: Call, key: str, old: Object | None, new: Object | None) -> None:
+    """Raise what would stand against a write that is not made."""
+    if call.resource.companions is not None:
+        call.resource.companions.operations(key, old, new)
 
 
 async def insert(call: Call, key: str, obj: Object) -> Document:
@@ -34,12 +84,13 @@ async def insert(call: Call, key: str, obj: Object) -> Document:
     _check_size(value)
     cache.announce(value, obj)
     try:
-        await call.api.store.create(cache.prefix + key, value, ttl=call.resource.kind.ttl)
+        free = [Unchanged(place.prefix + key, 0) for place in cache.name_shared_with]
+        revision = await _write(call, Put(cache.prefix + key, value), key, None, obj, conditions=free)
     except KeyExists:
         raise _exists(call, cache.get(key), key) from None
     finally:
         cache.retract(value)
-    return _after_write(cache, key, obj)
+    return _after_write(cache, key, obj, revision)
 
 
 def _check_size(value: bytes, before: int = 0) -> None:
@@ -56,6 +107,8 @@ def _check_size(value: bytes, before: int = 0) -> None:
 def check_absent(call: Call, key: str) -> None:
     """The name is free here and in the other generations of the kind."""
     cache = call.resource.cache
+    if cache.on_disk:
+        return  # the store itself knows best, and is asked anyway
     for place in (cache, *cache.name_shared_with):
         existing = place.get(key)
         if existing is not None:
@@ -64,7 +117,7 @@ def check_absent(call: Call, key: str) -> None:
 
 def _exists(call: Call, existing: Document | None, key: str) -> StatusError:
     kind = call.resource.kind
-    error = errors.already_exists(kind.plural, kind.group, key.rpartition("/")[2])
+    error = errors.already_exists(kind.plural, kind.error_group, key.rpartition("/")[2])
     if existing is not None and existing.metadata.get("deletionTimestamp"):
         return errors.AlreadyExists(f"object is being deleted: {error.message}", details=error.details)
     return error
@@ -80,34 +133,34 @@ async def replace(call: Call, current: Document, new: Object) -> Document | Stal
     else:
         value = cache.codecs.value(new)
     _check_size(value, len(original.value or b""))
-    if _same(original, stored, value):
+    if _same(home.codecs, original, stored, value):
         return current
     home.announce(value, stored)
     try:
-        await call.api.store.update(
-            home.prefix + current.key, value, expected=current.revision, ttl=call.resource.kind.ttl
-        )
+        put = Put(home.prefix + current.key, value, current.revision)
+        revision = await _write(call, put, current.key, current.hub, new)
     except (RevisionMismatch, KeyNotFound) as e:
         return await _stale(call, current.key, e)
     finally:
         home.retract(value)
-    return _after_write(cache, current.key, new)
+    return _after_write(cache, current.key, new, revision)
 
 
-def _same(current: Document, new: Object, value: bytes) -> bool:
+def _same(codecs: Codecs, current: Document, new: Object, value: bytes) -> bool:
     """Whether a write would change nothing. The order of members is no change; the size tells 1 from true."""
-    if value == current.value:
+    before, old = current.value, current.hub
+    if value == before:
         return True
-    old = current.hub
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-    return current.value is not None and len(value) == len(current.value) and new == old
+    return before is not None and len(value) == len(before) and new == old and codecs.is_current(before)
 
 
 async def delete(call: Call, current: Document) -> Stale | None:
     """Take an object out of the store; None when that has been done."""
     home = current.home() if isinstance(current, BridgedDocument) else call.resource.cache
     try:
-        await call.api.store.delete(home.prefix + current.key, expected=current.revision)
+        removal = Delete(home.prefix + current.key, current.revision)
+        await _write(call, removal, current.key, current.hub, None)
     except (RevisionMismatch, KeyNotFound) as e:
         return await _stale(call, current.key, e)
     return None
@@ -144,9 +197,10 @@ async def _stale(call: Call, key: str, error: RevisionMismatch | KeyNotFound) ->
     return Stale(call.resource.cache.get(key))
 
 
-def _after_write(cache: WatchCache, key: str, obj: Object) -> Document:
-    """The document as it was written, even if somebody has changed or removed it since."""
-    found = cache.get(key)
-    if found is not None and found.metadata.get("uid") == obj["metadata"].get("uid"):
+def _after_write(cache: WatchCache, key: str, obj: Object, revision: int) -> Document:
+    """The document as it was written, even if somebody has changed or removed it since, or the cache is behind."""
+    found = cache.documents.get(key)
+    if found is not None and found.revision == revision:
         return found
-    return Document(cache.codecs, key, int(obj["metadata"].get("resourceVersion") or 0), hub=obj)
+    obj["metadata"]["resourceVersion"] = str(revision)
+    return Document(cache.codecs, key, revision, hub=obj)

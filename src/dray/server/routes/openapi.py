@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dray.api.scheme.kinds import Kind, Version
 from dray.server.apiserver import APIServer, text_not_found
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from dray.api.openapi import Document, OpenAPI
 
 _PREFIX = "/openapi/v3/"
+_R = TypeVar("_R")
 
 
 def _published_schema(kind: Kind, version: Version) -> dict[str, Any] | None:
@@ -52,16 +54,24 @@ class OpenAPIRoutes:
     async def v2(self, request: Request, info: RequestInfo) -> Response:
         from dray.api.openapi import protobuf
 
+        documents = self._current()
         if protobuf.accepted(request.headers.get("accept")):
-            return _answer(request, self._current().v2_protobuf(), protobuf.ANSWER_TYPE)
-        return _answer(request, self._current().v2())
+            made = await self._made(request, documents, "v2.pb", documents.v2_protobuf)
+            return _answer(request, made, protobuf.ANSWER_TYPE)
+        return _answer(request, await self._made(request, documents, "v2", documents.v2))
+
+    async def _made(self, request: Request, documents: OpenAPI, at: str, make: Callable[[], _R]) -> _R:
+        """A document, made beside the loop when it is asked for the first time."""
+        if documents.is_made(at):
+            return make()
+        return await self._api.large_work.run(request.user.name if request.user else "", make)
 
     async def index(self, request: Request, info: RequestInfo) -> Response:
         return _answer(request, self._current().index())
 
     async def v3(self, request: Request, info: RequestInfo) -> Response:
-        documents = self._current()
-        found = documents.v3(request.path.removeprefix(_PREFIX).strip("/"))
+        documents, at = self._current(), request.path.removeprefix(_PREFIX).strip("/")
+        found = await self._made(request, documents, at, lambda: documents.v3(at))
         if found is None:
             return text_not_found()
         asked = request.query.get("hash")

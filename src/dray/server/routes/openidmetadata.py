@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.server.apiserver import APIServer
-from dray.server.auth.authenticator.serviceaccount_token import ALGORITHM, ServiceAccountTokens
-from dray.server.auth.serviceaccount import ISSUER
+from dray.server.auth.authenticator.serviceaccount_token import ServiceAccountTokens
 from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import RawBody, Response
@@ -21,11 +20,11 @@ def install(api: APIServer, tokens: ServiceAccountTokens, *, address: str) -> No
 
     async def configuration(request: Request, info: RequestInfo) -> Response:
         found = {
-            "issuer": ISSUER,
+            "issuer": tokens.issuer,
             "jwks_uri": f"https://{address}{_KEYS}",
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [ALGORITHM],
+            "id_token_signing_alg_values_supported": [tokens.key.algorithm],
         }
         return Response(200, RawBody(encode(found)), [_CACHED])
 

@@ -56,3 +56,4 @@ def bridge(newer: WatchCache, older: WatchCache, *, show: Show, merge: Merge) ->
         newer.put(document.key, BridgedDocument(newer, older, document, show, merge), document.revision)
     older.subscribe(follow)
     older.name_shared_with.append(newer)
+    newer.name_shared_with.append(older)

@@ -14,6 +14,7 @@ from weakref import ref
 import msgspec
 
 from dray.api import protobuf, schema
+from dray.api.errors import BadRequest, InternalError
 from dray.api.release import Release
 from dray.api.scheme.kinds import Kind, Object, Version
 
@@ -23,10 +24,50 @@ if TYPE_CHECKING:
 encode = msgspec.json.Encoder().encode
 parse = msgspec.json.Decoder().decode
 
-#: Objects of a kind that are held decoded; what is decoded takes several times the room of what is stored.
-_MAX_DECODED: Final = 50_000
-#: The same for a kind whose objects go by themselves after a time: they are written, and hardly ever read.
+#: What is held decoded of all kinds together, in bytes as they are stored; decoded they take some six times that.
+_DECODED_BYTES: Final = 32 << 20
+#: Few objects are larger than this. Decoded they may take forty times what they take in the store.
+LARGE_VALUE: Final = 32 << 10
+_LARGE_WEIGHT: Final = 8
+#: Of a kind whose objects go by themselves after a time, so many are held decoded: they are written, and hardly ever read.
 _MAX_PASSING: Final = 256
+
+
+class DecodedDocuments:
+    """The documents that are held decoded; beyond a bound, those that have been for longest forget it, unless somebody
+    else holds the very same objects anyway."""
+
+    def __init__(self, limit: int = _DECODED_BYTES) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._documents: deque[tuple[ref[Document], int]] = deque()
+
+    def add(self, document: Document) -> None:
+        size = len(document.value or b"")
+        if size > LARGE_VALUE:
+            size *= _LARGE_WEIGHT
+        self._documents.append((ref(document), size))
+        self._bytes += size
+        while self._bytes > self._limit and len(self._documents) > 1:
+            oldest, its_size = self._documents.popleft()
+            self._bytes -= its_size
+            if (found := oldest()) is not None:
+                found.forget_unless_shared()
+
+
+class Undecodable(InternalError):
+    """A stored value that is no object of its kind in a version that is known; it is never written."""
+
+
+class _StoredType(msgspec.Struct):
+    """What a stored JSON document must say; that the rest is JSON is checked on the way."""
+
+    kind: str = ""
+    apiVersion: str = ""
+    metadata: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_stored_type = msgspec.json.Decoder(_StoredType).decode
 
 
 class Codec:
@@ -120,13 +161,15 @@ def _untyped(obj: Object) -> Object:
 class Codecs:
     """Every version of a kind, the one it is stored in, and the hub's name."""
 
-    def __init__(self, kind: Kind, release: Release | None = None) -> None:
+    def __init__(
+        self, kind: Kind, release: Release | None = None, *, decoded: DecodedDocuments | None = None
+    ) -> None:
         self.kind = kind
         self.by_version = {v.name: Codec(kind, v, release) for v in kind.versions}
         self.storage = self.by_version[kind.storage]
         self._stored_as_is = self.storage.version.from_hub is None
-        self._decoded: deque[ref[Document]] = deque()
-        self._max_decoded = _MAX_DECODED if kind.ttl is None else _MAX_PASSING
+        self._decoded = decoded or DecodedDocuments()
+        self._passing: deque[ref[Document]] | None = None if kind.ttl is None else deque()
         self.hub = self.by_version[kind.hub or kind.storage]
 
     def hub_of(self, obj: Object, version: Version) -> Object:
@@ -137,12 +180,13 @@ class Codecs:
         return hub
 
     def decoded(self, document: Document) -> None:
-        """Note that a document is held decoded; beyond a bound, the one that has been for longest forgets it."""
-        self._decoded.append(ref(document))
-        if len(self._decoded) > self._max_decoded:
-            oldest = self._decoded.popleft()()
-            if oldest is not None:
-                oldest.forget()
+        """Note that a document is held decoded."""
+        if self._passing is None:
+            self._decoded.add(document)
+            return
+        self._passing.append(ref(document))
+        if len(self._passing) > _MAX_PASSING and (oldest := self._passing.popleft()()) is not None:
+            oldest.forget()
 
     def value(self, hub: Object) -> bytes:
         """What the store gets for a hub object, which is settled by this: reading it back gives the very same."""
@@ -154,10 +198,57 @@ class Codecs:
 
     def read(self, value: bytes, revision: int) -> Object:
         """The hub object behind a stored value, whichever version it was stored in."""
-        obj: Object = parse(value)
-        name = str(obj.get("apiVersion", "")).rpartition("/")[2]
-        codec = self.by_version.get(name, self.storage)
+        if value.startswith(protobuf.MAGIC):
+            obj, codec = self._from_protobuf(value)
+        else:
+            obj = parse(value)
+            codec = self._stored_as(str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
         obj["metadata"]["resourceVersion"] = str(revision)
+        if self.kind.conversion is not None:
+            obj, codec = self.kind.conversion.convert(obj, self.storage.api_version), self.storage
         if codec.version.default is not None:
             codec.version.default(obj)
         return self.hub_of(obj, codec.version)
+
+    def check(self, value: bytes) -> None:
+        """Raise ``Undecodable`` for a stored value that nobody could read: garbage, or of a version not known here."""
+        if value.startswith(protobuf.MAGIC):
+            self.read(value, 0)
+            return
+        try:
+            found = _stored_type(value)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+            raise Undecodable(f"it is neither JSON nor protobuf: {e}") from None
+        if found.metadata is msgspec.UNSET:
+            raise Undecodable("it has no metadata")
+        self._stored_as(found.apiVersion, found.kind)
+
+    def is_current(self, value: bytes) -> bool:
+        """Whether a stored value is in the version in which it would be stored today."""
+        if value.startswith(protobuf.MAGIC):
+            return protobuf.unwrap(value).api_version == self.storage.api_version
+        return _stored_type(value).apiVersion == self.storage.api_version
+
+    def _stored_as(self, api_version: str, kind: str) -> Codec:
+        """The codec of the version that an object was stored in."""
+        group, _, version = api_version.rpartition("/")
+        codec = self.by_version.get(version)
+        if codec is None and self.kind.custom:
+            codec = self.storage  # its definition may have lost the version since
+        if codec is None or kind != self.kind.kind or group != self.kind.group:
+            raise Undecodable(
+                f'it is stored as kind "{kind}" of version "{api_version}", which is not known here'
+            )
+        return codec
+
+    def _from_protobuf(self, value: bytes) -> tuple[Object, Codec]:
+        try:
+            found = protobuf.unwrap(value)
+            codec = self._stored_as(found.api_version, found.kind)
+            if not codec.version.type:
+                raise Undecodable(f"{found.api_version} {found.kind} has no form in protobuf")
+            type_ = schema.type_of(codec.version.type)  # with the fields of every release: none gets lost
+            obj = schema.normalise(type_, protobuf.decode(type_, found.message))
+        except (protobuf.Malformed, BadRequest) as e:
+            raise Undecodable(f"it is malformed protobuf: {e}") from None
+        return {"kind": found.kind, "apiVersion": found.api_version, **obj}, codec

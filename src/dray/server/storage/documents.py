@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final
 
+from dray.api.errors import qualified
 from dray.api.scheme.kinds import Object
-from dray.server.storage.codec import Codec, Codecs, encode
+from dray.server.storage.codec import Codec, Codecs, Undecodable, encode
 
 if TYPE_CHECKING:
     from dray.api.types.meta import ObjectMeta
 
 _NOTHING: Final[Mapping[str, str]] = {}
+#: Documents that are decoded in one turn of the loop: some milliseconds.
+AT_ONCE: Final = 128
+#: References to what only its document holds: the document's own, a variable and an argument.
+_UNSHARED: Final = 3
 
 
 class Document:
@@ -61,9 +67,25 @@ class Document:
         hub = self._hub
         if hub is None:
             assert self.value is not None
-            hub = self._hub = self._codecs.read(self.value, self.revision)
+            hub = self._hub = self._read(self.value)
             self._codecs.decoded(self)
         return hub
+
+    def _read(self, value: bytes) -> Object:
+        try:
+            return self._codecs.read(value, self.revision)
+        except Undecodable as e:
+            raise self._undecodable(e.message) from None
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+            raise self._undecodable(f"it has not the shape of its kind: {e!r}") from e
+
+    def _undecodable(self, problem: str) -> Undecodable:
+        kind = self._codecs.kind
+        where = f" in {self.namespace}" if kind.namespaced else ""
+        return Undecodable(
+            f'{qualified(kind.plural, kind.group)} "{self.name}"{where} cannot be read from storage: {problem}',
+            details={"name": self.name, "group": kind.group, "kind": kind.plural},
+        )
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -134,6 +156,13 @@ class Document:
         self._fresh = False
         self.forget()
 
+    def forget_unless_shared(self) -> None:
+        """The same if that frees anything: informers of this process hold what they were shown, and others would have
+        to decode it once more."""
+        hub = self._hub
+        if hub is None or getrefcount(hub) <= _UNSHARED:
+            self.forget()
+
     def forget(self) -> None:
         """Drop what can be had again from the stored value."""
         if self.value is not None:
@@ -173,8 +202,10 @@ class Listing:
         codec = self.codec
         return codec.enveloped_list(self.metadata(), [d.message(codec) for d in self.documents])
 
-    def object(self) -> Object:
-        items = [d.object(self.codec) for d in self.documents]
+    def object(self, items: Sequence[Object] | None = None) -> Object:
+        """The list as data. ``items``: the objects of the documents, where the caller has them."""
+        if items is None:
+            items = [d.object(self.codec) for d in self.documents]
         return {
             "kind": self.codec.list_kind,
             "apiVersion": self.codec.api_version,

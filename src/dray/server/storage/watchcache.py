@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from dray.api import protobuf
+from dray.api.errors import qualified
 from dray.api.scheme.kinds import Object
-from dray.server.storage.codec import Codec, Codecs
+from dray.server.storage.codec import Codec, Codecs, Undecodable
 from dray.server.storage.documents import Document
 from dray.store.interface import Event, KeyValue, Store, StoreError, Subscription
 from dray.store.keys import SortedKeys
@@ -28,12 +29,41 @@ Matches = Callable[[Document], bool]
 
 #: Changes that are kept ready to be sent; older ones are read again from what is stored, should anybody ask.
 _WARM: Final = 256
+_WARM_BYTES: Final = 16 * 2**20
+#: What all windows together may hold of objects that have been replaced or deleted since.
+_WINDOW_BYTES: Final = 16 * 2**20
+#: A change with its documents, beside the stored value.
+_CHANGE_BYTES: Final = 640
+
+
+class WindowBudget:
+    """What the windows of all kinds may hold together. Whoever holds most gives way, so that much change of one kind does
+    not cost the others their windows."""
+
+    def __init__(self, limit: int = _WINDOW_BYTES) -> None:
+        self.limit = limit
+        self.held = 0
+        self._caches: set[WatchCache] = set()
+
+    def join(self, cache: WatchCache) -> None:
+        self._caches.add(cache)
+
+    def leave(self, cache: WatchCache) -> None:
+        self._caches.discard(cache)
+
+    def shrink(self) -> None:
+        """Make room for an eighth more than there is: rarely, rather than a little at every write."""
+        while self.held > self.limit * 7 // 8:
+            largest = max(self._caches, key=lambda cache: cache.window_bytes)
+            if not largest.window_bytes:
+                return
+            largest.shrink_window(largest.window_bytes - self.limit // 8)
 
 
 class Change:
     """One write as watchers see it: the document before and after, and its encoded lines, shared by all of them."""
 
-    __slots__ = ("_deleted", "_frames", "_lines", "after", "before", "revision", "type")
+    __slots__ = ("_deleted", "_frames", "_lines", "after", "before", "held", "revision", "size", "type")
 
     def __init__(self, revision: int, before: Document | None, after: Document | None) -> None:
         self.revision = revision
@@ -44,6 +74,11 @@ class Change:
         self._deleted: Document | None = None
         self._lines: dict[tuple[Codec, str], bytes] | None = None
         self._frames: dict[tuple[Codec, str], bytes] | None = None
+        replaced = 0 if before is None or before.value is None else len(before.value)
+        #: bytes that are kept for this change's sake alone
+        self.held = replaced + _CHANGE_BYTES
+        #: bytes of the object that watchers are sent, as it is stored
+        self.size = replaced if after is None else 0 if after.value is None else len(after.value)
 
     @property
     def deleted(self) -> Document:
@@ -58,6 +93,8 @@ class Change:
         self._lines = self._frames = None
         if self.before is not None:
             self.before.forget()
+            if self.before.value is not None:
+                self._deleted = None
 
     def document(self, type: str) -> Document:
         if type is DELETED:
@@ -167,11 +204,21 @@ class WatchCache:
     """All objects under one prefix of the store."""
 
     def __init__(
-        self, store: Store, prefix: str, codecs: Codecs, *, window: int = 4096, lag: int = 4096
+        self,
+        store: Store,
+        prefix: str,
+        codecs: Codecs,
+        *,
+        window: int = 4096,
+        budget: WindowBudget | None = None,
+        lag: int = 4096,
     ) -> None:
         self.prefix = prefix
         self.codecs = codecs
+        self._lookup = store.lookup(prefix)
+        self._on_disk = 0
         self.documents: dict[str, Document] = {}
+        self._undecodable: dict[str, Undecodable] = {}  # what the store holds and nobody here can read
         self.lag = lag
         self.floor = 0  # every change after this revision is in the window
         self.modified = 0
@@ -180,7 +227,12 @@ class WatchCache:
         self._store = store
         self._window: deque[Change] = deque()
         self._window_size = window
-        self._trimmed = 0
+        self._budget = budget or WindowBudget()
+        self._budget.join(self)
+        self.window_bytes = 0
+        self._warm: deque[Change] = deque()  # the newest of the window
+        self._warm_bytes = 0
+        self._trimmed = self._trimmed_bytes = 0
         # Groups of watchers are replaced, not changed: one that is told of a change may be dropped for it.
         self._everywhere: tuple[Watcher, ...] = ()
         self._within: dict[str, tuple[Watcher, ...]] = {}  # by namespace
@@ -194,24 +246,53 @@ class WatchCache:
 
     # -- filling
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether the objects stay in the store, in which case ``documents`` has none: ``get`` reads one of them, the
+        store's ``range`` many."""
+        return self._lookup is not None
+
     async def load(self) -> None:
         if self._subscription is not None:
             self._subscription.close()
-        page = await self._store.range(self.prefix)
+        page = await self._store.range(self.prefix, limit=1 if self.on_disk else 0)
         cut = len(self.prefix)
         documents = {}
-        for entry in page.entries:
+        self._undecodable = {}
+        for entry in page.entries if not self.on_disk else ():
             key = entry.key[cut:]
-            documents[key] = Document(self.codecs, key, entry.mod_revision, value=entry.value)
+            if (document := self._read(key, entry.mod_revision, entry.value)) is not None:
+                documents[key] = document
         before, self.documents = self.documents, documents
         self._keys = SortedKeys(documents)
         self._window.clear()
+        self._warm.clear()
+        self._budget.held -= self.window_bytes
+        self.window_bytes = self._warm_bytes = 0
         self.floor = page.revision
-        self.modified = max((e.mod_revision for e in page.entries), default=0)
+        self._on_disk = len(page.entries) + page.remaining
+        self.modified = (
+            page.revision if self.on_disk else max((e.mod_revision for e in page.entries), default=0)
+        )
         self._subscription = self._store.subscribe(
             self.prefix, self._deliver, after=page.revision, lost=self._lost
         )
         self._catch_up(before, page.revision)
+
+    def _read(self, key: str, revision: int, value: bytes) -> Document | None:
+        """A document for a value that somebody else may have written; None, and a note, if it cannot be read."""
+        try:
+            self.codecs.check(value)
+        except Undecodable as e:
+            kind = self.codecs.kind
+            shown = f'{qualified(kind.plural, kind.group)} "{key.rpartition("/")[2]}"'
+            message = f"{shown} cannot be read from storage ({self.prefix}{key}): {e.message}"
+            details = {"name": key.rpartition("/")[2], "group": kind.group, "kind": kind.plural}
+            self._undecodable[key] = Undecodable(message, details=details)
+            log.error("%s", message)
+            return None
+        self._undecodable.pop(key, None)
+        return Document(self.codecs, key, revision, value=value)
 
     def _catch_up(self, before: dict[str, Document], revision: int) -> None:
         """Tell subscribers what has changed while the feed was lost: they have no other way to notice."""
@@ -248,6 +329,8 @@ class WatchCache:
             self._subscription = None
         if self._reloading is not None:
             self._reloading.cancel()
+        self._budget.leave(self)
+        self._budget.held -= self.window_bytes
         for watcher in list(self._all_watchers()):
             watcher.drop("")
 
@@ -269,16 +352,32 @@ class WatchCache:
         codecs, fresh = self.codecs, self._fresh
         for event in events:
             revision, key, value = event.revision, event.key[cut:], event.value
+            before = None
+            if self._lookup is not None:
+                before = None if event.previous is None else self.document(event.previous)
             if value is None:
-                self.put(key, None, revision)
+                self._undecodable.pop(key, None)
+                self.put(key, None, revision, before)
                 continue
             hub = fresh.pop(value, None)
+            if hub is None:
+                self._take_over(key, revision, value, before)
+                continue
             document = Document(codecs, key, revision, value=value, hub=hub)
-            if hub is not None:
-                hub["metadata"]["resourceVersion"] = str(revision)
-                codecs.decoded(document)
-            self.put(key, document, revision)
+            hub["metadata"]["resourceVersion"] = str(revision)
+            codecs.decoded(document)
+            self.put(key, document, revision, before)
         self._trim()
+
+    def _take_over(self, key: str, revision: int, value: bytes, before: Document | None) -> None:
+        """What somebody else has written. Watchers are not told that an object has gone that can no longer be read."""
+        document = self._read(key, revision, value)
+        if document is not None:
+            self.put(key, document, revision, before)
+        elif key in self.documents:
+            for watcher in list(self._all_watchers()):
+                watcher.drop(self._undecodable[key].message)
+            self.put(key, None, revision)
 
     def _trim(self) -> None:
         """Keep the window to its size, and drop watchers that still wait for changes long out of it.
@@ -286,23 +385,42 @@ class WatchCache:
         Looking at every watcher is left until a good part of the window has turned over. So what slow watchers keep
         alive is bounded by the window, however many of them there are.
         """
-        excess = len(self._window) - self._window_size
-        if excess <= 0:
-            return
-        for _ in range(excess):
-            self.floor = self._window.popleft().revision
-        self._trimmed += excess
-        if self._trimmed >= self._window_size // 4:
-            self._trimmed = 0
+        if len(self._window) > self._window_size:
+            self._drop_oldest(len(self._window) - self._window_size, bytes_left=None)
+        if self._budget.held > self._budget.limit:
+            self._budget.shrink()
+
+    def shrink_window(self, bytes_left: int) -> None:
+        """Forget the oldest changes until the window holds so many bytes at most."""
+        self._drop_oldest(0, bytes_left=bytes_left)
+
+    def _drop_oldest(self, number: int, *, bytes_left: int | None) -> None:
+        window = self._window
+        while number > 0 or (bytes_left is not None and window and self.window_bytes > bytes_left):
+            number -= 1
+            oldest = window.popleft()
+            self.floor = oldest.revision
+            held = oldest.held
+            self.window_bytes -= held
+            self._budget.held -= held
+            self._trimmed += 1
+            self._trimmed_bytes += held
+        if self._trimmed >= self._window_size // 4 or self._trimmed_bytes >= self._budget.limit // 4:
+            self._trimmed = self._trimmed_bytes = 0
             for watcher in [
                 w for w in self._all_watchers() if w.pending and w.pending[0][1].revision <= self.floor
             ]:
                 watcher.drop("the watcher is too slow")
 
-    def put(self, key: str, after: Document | None, revision: int) -> None:
-        """Take over what a key holds from a revision on, and tell everybody."""
-        before = self.documents.get(key)
-        if after is None:
+    def put(self, key: str, after: Document | None, revision: int, before: Document | None = None) -> None:
+        """Take over what a key holds from a revision on, and tell everybody. ``before``: what it held, if on disk."""
+        if self._lookup is None:
+            before = self.documents.get(key)
+        if self._lookup is not None:
+            if before is after is None:
+                return
+            self._on_disk += (before is None) - (after is None)
+        elif after is None:
             if before is None:
                 return
             del self.documents[key]
@@ -313,10 +431,11 @@ class WatchCache:
             self.documents[key] = after
         self.modified = revision
         change = Change(revision, before, after)
-        window = self._window
-        window.append(change)
-        if len(window) > _WARM:
-            window[-_WARM].drop_encoded()
+        self._window.append(change)
+        held = change.held
+        self.window_bytes += held
+        self._budget.held += held
+        self._keep_warm(change)
         for subscriber in self._subscribers:
             subscriber(change)
         for watcher in self._everywhere:
@@ -327,10 +446,32 @@ class WatchCache:
         if self._indexed:
             self._offer_indexed(change, key)
 
+    def _keep_warm(self, change: Change) -> None:
+        """Keep what is encoded of the newest changes, by number and by size."""
+        warm = self._warm
+        warm.append(change)
+        self._warm_bytes += change.size
+        while len(warm) > _WARM or self._warm_bytes > _WARM_BYTES:
+            oldest = warm.popleft()
+            self._warm_bytes -= oldest.size
+            oldest.drop_encoded()
+
     # -- reading
 
     def get(self, key: str) -> Document | None:
-        return self.documents.get(key)
+        """The document of a key; ``Undecodable``, with the object's name, where the store holds what cannot be read."""
+        if self._lookup is not None:
+            entry = self._lookup(self.prefix + key)
+            return None if entry is None else self.document(entry)
+        found = self.documents.get(key)
+        if found is None and key in self._undecodable:
+            raise self._undecodable[key]
+        return found
+
+    def undecodable(self, namespace: str = "") -> Sequence[Undecodable]:
+        """What lists lack: all that cannot be read, or a namespace's."""
+        folder = f"{namespace}/" if namespace else ""
+        return [error for key, error in self._undecodable.items() if key.startswith(folder)]
 
     def range(self, namespace: str = "", *, after: str = "") -> Sequence[str]:
         """Keys in order: all, or a namespace's; ``after`` is where to start (inclusive)."""
@@ -339,7 +480,8 @@ class WatchCache:
         return self._keys.between(max(after, namespace + "/"), namespace + "0")[0]  # "0" follows "/"
 
     def __len__(self) -> int:
-        return len(self.documents)
+        """How many there are. Of those on disk there may be more, as at start only so many are counted."""
+        return self._on_disk if self.on_disk else len(self.documents)
 
     def __iter__(self) -> Iterator[Document]:
         documents = self.documents

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from dray.api import errors
 from dray.api.errors import BadRequest, NotFound, StatusError
 from dray.api.pods import node_name
 from dray.server import admission
@@ -12,6 +13,7 @@ from dray.server.endpoints.call import Call
 from dray.server.endpoints.responses import RawBody, Response
 from dray.server.handlers.table import Handler
 from dray.server.storage.documents import Document
+from dray.server.subresources import proxy as proxying
 from dray.server.subresources.codecs import connect_options
 
 if TYPE_CHECKING:
@@ -29,7 +31,9 @@ class KubeletClient(Protocol):
         """exec, attach or portforward: ``call.target.subresource`` says which."""
         ...
 
-    async def proxy(self, call: Call) -> Response: ...
+    async def proxy(self, call: Call, node: str) -> Response:
+        """A request to a node's agent itself."""
+        ...
 
 
 class NoKubelets:
@@ -41,12 +45,8 @@ class NoKubelets:
     async def connect(self, call: Call, pod: Document, container: str) -> Response:
         raise _unreachable(call, pod)
 
-    async def proxy(self, call: Call) -> Response:
-        raise StatusError(
-            f"no node agent serves {call.info.resource} {call.info.name}",
-            code=503,
-            reason="ServiceUnavailable",
-        )
+    async def proxy(self, call: Call, node: str) -> Response:
+        raise StatusError(f"no node agent serves node {node}", code=503, reason="ServiceUnavailable")
 
 
 class KubeletClientSwitch:
@@ -64,8 +64,8 @@ class KubeletClientSwitch:
     async def connect(self, call: Call, pod: Document, container: str) -> Response:
         return await self._nodes.connect(call, pod, container)
 
-    async def proxy(self, call: Call) -> Response:
-        return await self._nodes.proxy(call)
+    async def proxy(self, call: Call, node: str) -> Response:
+        return await self._nodes.proxy(call, node)
 
 
 def _unreachable(call: Call, pod: Document) -> StatusError:
@@ -98,15 +98,37 @@ def connect_handlers(nodes: KubeletClient) -> Iterator[tuple[str, str, Mapping[s
         return await nodes.connect(call, pod, container)
 
     async def proxy(call: Call) -> Response:
-        call.existing()
+        target = proxying.parse_target(call.info.resource, call.info.name)
+        found = call.resource.cache.get(call.resource.key(call.namespace, target.name))
+        if found is None:
+            raise call.not_found(target.name)
         await _admit_connect(call)
-        return await nodes.proxy(call)
+        match call.info.resource:
+            case "pods":
+                return await proxying.forward(call, proxying.pod_location(target, found.hub))
+            case "services":
+                return await proxying.forward(call, _service_location(call, target, found))
+        agent = ((found.hub.get("status") or {}).get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+        if not target.port or target.port == str(agent.get("Port", "")):
+            return await nodes.proxy(call, target.name)
+        return await proxying.forward(call, proxying.node_location(target, found.hub))
 
     yield "pods", "log", {"get": log}
     for name in _CONNECT:
         yield "pods", name, {"get": connect, "create": connect}
     for plural in ("pods", "services", "nodes"):
         yield plural, "proxy", dict.fromkeys(_PROXIED, proxy)
+
+
+def _service_location(call: Call, target: proxying.Target, service: Document) -> proxying.Location:
+    def pod(namespace: str, name: str) -> Pod | None:
+        found = call.api.resource("", "pods").cache.get(f"{namespace}/{name}")
+        return None if found is None else found.hub
+
+    endpoints = call.api.resource("", "endpoints").cache.get(service.key)
+    if endpoints is None:
+        raise errors.not_found("endpoints", "", target.name)
+    return proxying.service_location(target, service.hub, endpoints.hub, pod)
 
 
 async def _admit_connect(call: Call) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import yaml
 
 from tests.support.kubectl import Kubectl
 from tests.support.paths import EXAMPLES
+from tests.support.unset_node_name import unset_node_name_program
 
 POLICIES = EXAMPLES / "seeds" / "beta-1.32" / "admin-access-policies.yaml"
 LABEL = "resource.kubernetes.io/admin-access"
@@ -90,22 +89,9 @@ def test_a_policy_takes_the_node_from_pods_and_gives_them_a_selector(cluster: Ku
 
 
 def test_a_webhook_does_the_same(cluster: Kubectl, tmp_path: Path) -> None:
-    program = subprocess.Popen(
-        [sys.executable, str(EXAMPLES / "unset-node-name" / "webhook.py")], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert program.stdout is not None
-        lines = []
-        for line in program.stdout:
-            lines.append(line)
-            if line == "}\n":
-                break
-        text = "".join(lines)
+    with unset_node_name_program() as text:
         cluster.kubectl("apply", "-f", "-", stdin=text)
         assert placed(cluster, "by-webhook") == SCHEDULED
-    finally:
-        program.terminate()
-        program.wait(10)
     said = cluster.kubectl("apply", "-f", "-", stdin=POD.replace("NAME", "unasked"), code=1)
     assert (
         'failed calling webhook "unset-node-name.example.com": failed to call webhook: Post "https://' in said

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import copy
+
 from dray.server.endpoints.requests import Request
-from dray.server.endpoints.responsewriter import _warnings
+from dray.server.endpoints.responsewriter import _warnings, list_to_yaml, to_yaml
 
 
 def warned(*texts: str) -> list[str]:
@@ -23,3 +25,10 @@ def test_many_warnings_have_a_bounded_length():
     found = warned(*(f"unknown field number {i}" for i in range(150_000)))
     assert found[0] == "unknown field number 0"
     assert 4096 <= sum(map(len, found)) < 4096 + 256
+
+
+def test_a_list_is_the_same_yaml_item_by_item():
+    item = {"a": 1, "b": {"c": ["x", {"d": None, "e": "true"}]}, "z": "é\n\nk", "l": []}
+    for items in ([], [{}], [item, copy.deepcopy(item)]):
+        listed = {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}
+        assert list_to_yaml(listed) == to_yaml(listed)

@@ -18,7 +18,8 @@ from dray.api.errors import (
     StatusError,
     Timeout,
 )
-from tests.support.apiserver import make_server
+from dray.api.user import UserInfo
+from tests.support.apiserver import SERVED, make_server
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -215,6 +216,21 @@ async def test_status_is_written_through_the_status_subresource():
     running = {"status": {"phase": "Running"}, "spec": {"nodeName": "ignored"}}
     seen = (await client.request("PATCH", f"{PODS}/p/status", body=running, content_type=MERGE)).object
     assert seen["status"]["phase"] == "Running" and "nodeName" not in seen["spec"]
+
+
+@pytest.mark.parametrize(("path", "body", "times"), [(MAPS, config("a"), 4), (PODS, pod("a"), 3)])
+async def test_bad_metadata_of_an_update_is_a_cause_each_time_that_upstream_looks_at_it(
+    path: str, body: dict, times: int
+):
+    client = (await make_server()).as_user()
+    await client.request("POST", path, body=body)
+    with pytest.raises(Invalid) as refused:
+        await client.request(
+            "PATCH", f"{path}/a", body={"metadata": {"labels": {"k": "-"}}}, content_type=MERGE
+        )
+    causes = (refused.value.details or {})["causes"]
+    assert [c["field"] for c in causes] == ["metadata.labels"] * times
+    assert str(refused.value).count("metadata.labels") == 1
 
 
 async def test_json_patches_that_do_not_fit_are_a_plain_422():
@@ -432,3 +448,56 @@ async def test_every_error_is_a_status():
             "POST", MAPS, body={**config("a"), "metadata": {"name": "a", "resourceVersion": "5"}}
         )
     assert refused.value.message == "resourceVersion should not be set on objects to be created"
+
+
+async def test_a_continue_token_expires_with_its_revision_and_another_goes_on_from_where_it_was():
+    server = await make_server()
+    client = server.as_user()
+    path = "/api/v1/namespaces/default/configmaps"
+    for name in "abcde":
+        await client.request("POST", path, body={"metadata": {"name": name}})
+    first = (await client.request("GET", path, query={"limit": "2"})).body
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "other"}})
+    await server.api.store.compact(server.api.store.revision)
+    with pytest.raises(Expired) as expired:
+        await client.request("GET", path, query={"limit": "2", "continue": first["metadata"]["continue"]})
+    token = expired.value.status()["metadata"]["continue"]
+    rest = (await client.request("GET", path, query={"continue": token})).body
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["c", "d", "e"]
+
+
+async def test_errors_are_worded_as_upstream_words_them():
+    server = await make_server(served=SERVED | {"events"})
+    client = server.as_user()
+    events = "/apis/events.k8s.io/v1/namespaces/default/events"
+    with pytest.raises(NotFound, match=r'^events "x" not found$'):
+        await client.request("GET", f"{events}/x")
+    with pytest.raises(Invalid, match=r'^Event "x" is invalid'):
+        await client.request("POST", events, body={"metadata": {"name": "x"}})
+    maps = "/api/v1/namespaces/default/configmaps"
+    await client.request("POST", maps, body={"metadata": {"name": "a"}})
+    with pytest.raises(StatusError, match=r'^strconv.ParseUint: parsing "z": invalid syntax$'):
+        await client.request("PUT", f"{maps}/a", body={"metadata": {"name": "a", "resourceVersion": "z"}})
+    user = UserInfo("u", extra={"b": ("1",), "a": ("2",)})
+    assert list(user.document()["extra"]) == ["a", "b"]
+
+
+@pytest.mark.parametrize("query", [{}, {"labelSelector": "no=body"}])
+async def test_others_have_their_turn_while_much_is_listed(query: dict[str, str]):
+    """A list of so many objects that decoding them would hold the loop."""
+    client = (await make_server()).as_user()
+    for number in range(500):
+        await client.request("POST", MAPS, body=config(f"c-{number}"))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    waiting = asyncio.create_task(others())
+    found = (await client.request("GET", MAPS, query=query)).object
+    waiting.cancel()
+    assert len(found["items"]) == (0 if query else 500)
+    assert turns >= 3

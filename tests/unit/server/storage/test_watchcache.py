@@ -3,9 +3,11 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from dray.api.groups.core import configmap
-from dray.server.storage.codec import Codecs, encode
-from dray.server.storage.watchcache import ADDED, DELETED, MODIFIED, WatchCache
+from dray.server.storage.codec import Codecs, DecodedDocuments, encode
+from dray.server.storage.watchcache import ADDED, DELETED, MODIFIED, WatchCache, WindowBudget
 from dray.store.interface import StoreError
 from dray.store.memory import MemoryStore
 
@@ -123,6 +125,66 @@ async def test_a_watcher_that_waits_for_something_long_out_of_the_window_is_drop
     assert cached.floor > 0
 
 
+async def test_the_window_is_bounded_by_what_it_holds_and_slow_watchers_with_it():
+    large = json.loads(value("x")) | {"data": {"k": "x" * 10_000}}
+    store = MemoryStore()
+    cached = WatchCache(store, PREFIX, Codecs(configmap.KIND), budget=WindowBudget(100_000))
+    await cached.load()
+    first = await store.create(PREFIX + "a/x", encode(large))
+    slow = cached.watch(since=first)
+    revision = first
+    for n in range(40):
+        large["data"]["n"] = str(n)
+        revision = await store.update(PREFIX + "a/x", encode(large), expected=revision)
+    assert cached.floor > first
+    assert sum(change.held for change in cached._window) == cached.window_bytes <= 100_000
+    assert slow.lost == "the watcher is too slow" and not slow.pending
+    recent = cached.watch(since=cached.floor)
+    assert [change.revision for _, change in recent.pending] == list(range(cached.floor + 1, revision + 1))
+
+
+async def test_all_windows_have_one_budget_and_the_largest_gives_way():
+    store, budget = MemoryStore(), WindowBudget(100_000)
+    busy, quiet = (WatchCache(store, f"/registry/{k}/", Codecs(configmap.KIND), budget=budget) for k in "bq")
+    await busy.load()
+    await quiet.load()
+    first = await store.create("/registry/q/a/x", value("x"))
+    await store.update("/registry/q/a/x", value("y"), expected=first)
+    revision = await store.create("/registry/b/a/x", value("x"))
+    for n in range(500):
+        revision = await store.update("/registry/b/a/x", value(str(n)), expected=revision)
+    assert budget.held == busy.window_bytes + quiet.window_bytes <= 100_000
+    assert busy.floor > first and quiet.floor < first
+    assert len(quiet.watch(since=first - 1).pending) == 2
+    busy.close()
+    assert budget.held == quiet.window_bytes
+
+
+async def test_what_is_deleted_is_not_held_decoded_for_long(monkeypatch):
+    monkeypatch.setattr("dray.server.storage.watchcache._WARM", 2)
+    store = MemoryStore()
+    cached = WatchCache(store, PREFIX, Codecs(configmap.KIND))
+    await cached.load()
+    watcher = cached.watch(since=0)
+    await store.delete(PREFIX + "a/x", expected=await store.create(PREFIX + "a/x", value("x")))
+    change = watcher.take()[-1][1]
+    line = change.line(cached.codecs.storage, "DELETED")
+    assert change._deleted is not None
+    for n in range(3):
+        await store.create(PREFIX + f"a/{n}", value(str(n)))
+    assert change._deleted is None
+    assert change.line(cached.codecs.storage, "DELETED") == line
+
+
+async def test_what_is_encoded_is_kept_for_few_large_changes_only(monkeypatch):
+    monkeypatch.setattr("dray.server.storage.watchcache._WARM_BYTES", 30_000)
+    store, cached = await cache()
+    for n in range(10):
+        large = json.loads(value(str(n))) | {"data": {"k": "x" * 10_000}}
+        await store.create(f"{PREFIX}a/{n}", encode(large))
+    assert len(cached._warm) == 2
+
+
 async def test_an_indexed_watcher_hears_only_of_its_value_and_of_leaving_it():
     store, cached = await cache()
     cached.index_fields["l"] = lambda d: d.labels.get("l", "")
@@ -158,15 +220,22 @@ async def test_a_forgotten_document_reads_the_same_again():
     assert document.full(cached.codecs.storage) == before
 
 
-async def test_only_so_many_documents_are_held_decoded(monkeypatch):
-    from dray.server.storage import codec
-
-    monkeypatch.setattr(codec, "_MAX_DECODED", 2)
-    store, cached = await cache()
+@pytest.mark.parametrize(("label", "limit"), [("", 2.5), ("x" * 40_000, 2.5 * 8)])
+async def test_of_all_kinds_only_so_many_bytes_are_held_decoded(label, limit):
+    """Large ones count for eight: they take more room still."""
+    store, size = MemoryStore(), len(value("0", l=label))
+    decoded = DecodedDocuments(int(size * limit))
+    caches = [WatchCache(store, f"/{k}/", Codecs(configmap.KIND, decoded=decoded)) for k in "ab"]
+    for cached in caches:
+        await cached.load()
     for i in range(4):
-        await store.create(PREFIX + f"a/{i}", value(str(i)))
-    assert [d.hub["metadata"]["name"] for d in cached] == ["0", "1", "2", "3"]
-    assert [d._hub is None for d in cached] == [True, True, False, False]
+        await store.create(f"/{'ab'[i // 2]}/a/{i}", value(str(i), l=label))
+    listed = [d for cached in caches for d in cached]
+    assert [d.hub["metadata"]["name"] for d in listed] == ["0", "1", "2", "3"]
+    assert [d._hub is None for d in listed] == [True, True, False, False]
+    held = listed[0].hub
+    assert [d.hub["metadata"]["name"] for d in listed[1:]] == ["1", "2", "3"]
+    assert listed[0]._hub is held, "an informer has it, so that nothing would be freed"
 
 
 async def test_what_was_just_written_reads_as_it_lies_in_the_store():

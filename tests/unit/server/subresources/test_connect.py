@@ -22,10 +22,8 @@ class Nodes:
             200, RawBody(f"{call.info.subresource} {pod.name} {container}".encode(), "text/plain")
         )
 
-    async def proxy(self, call: Call) -> Response:
-        return Response(
-            200, RawBody(f"proxy {call.info.name} {'/'.join(call.info.rest)}".encode(), "text/plain")
-        )
+    async def proxy(self, call: Call, node: str) -> Response:
+        return Response(200, RawBody(f"proxy {node} {'/'.join(call.info.rest)}".encode(), "text/plain"))
 
 
 async def test_a_router_sends_requests_to_the_nodes_once_there_are_some():
@@ -40,7 +38,10 @@ async def test_a_router_sends_requests_to_the_nodes_once_there_are_some():
     )
     assert (await client.request("GET", f"{PODS}/p/log", query={"container": "b"})).body == b"log p b"
     assert (await client.request("POST", f"{PODS}/p/exec", query={"container": "a"})).body == b"exec p a"
-    assert (await client.request("GET", f"{PODS}/p/proxy/x/y")).body == b"proxy p x/y"
+    status = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
+    await client.request("POST", "/api/v1/nodes", body={"metadata": {"name": "n"}, "status": status})
+    for name in ("n", "n:10250", "https:n:10250"):
+        assert (await client.request("GET", f"/api/v1/nodes/{name}/proxy/x/y")).body == b"proxy n x/y"
 
 
 async def test_whoever_may_only_read_opens_no_session():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal
 
-from dray.api.groups.scheduling import SYSTEM_CLASSES
+from dray.api.groups.scheduling.priorityclass import SYSTEM_CLASSES
 from dray.server.admission import CREATE, DELETE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 from dray.server.storage.watchcache import Change, WatchCache
@@ -13,9 +13,12 @@ from dray.server.storage.watchcache import Change, WatchCache
 if TYPE_CHECKING:
     from dray.api.types.core import PodSpec
     from dray.api.types.scheduling import PriorityClass
+    from dray.api.types.scheduling_v1beta1 import PodGroupSpec
 
 _GROUP = "scheduling.k8s.io"
 _CLASSES = "priorityclasses"
+#: Groups of pods have a priority of their own; messages call them by these words.
+_GROUPS: Final = {"podgroups": "pod group", "compositepodgroups": "composite pod group"}
 _COMPUTED: Final[tuple[Literal["priority", "preemptionPolicy"], ...]] = ("priority", "preemptionPolicy")
 _NONE: PriorityClass = {"metadata": {"name": ""}, "preemptionPolicy": "PreemptLowerPriority"}
 
@@ -23,8 +26,12 @@ _NONE: PriorityClass = {"metadata": {"name": ""}, "preemptionPolicy": "PreemptLo
 class Priority:
     name = "Priority"
 
-    def __init__(self, listers: Listers) -> None:
+    def __init__(
+        self, listers: Listers, *, group_policies: bool = False, defaults_policy: bool = False
+    ) -> None:
         self._listers = listers
+        self._group_policies = group_policies
+        self._defaults_policy = defaults_policy
         self._classes: WatchCache | None = None
         self._default_class: PriorityClass | None = None
         self._stale = True
@@ -32,9 +39,14 @@ class Priority:
     def handles(self, scope: RequestScope) -> bool:
         if scope.is_for("", "pods"):
             return scope.operation in (CREATE, UPDATE)
+        if scope.operation == CREATE and any(scope.is_for(_GROUP, plural) for plural in _GROUPS):
+            return True
         return scope.is_for(_GROUP, _CLASSES)
 
     async def admit(self, attributes: Attributes) -> None:
+        if attributes.resource in _GROUPS:
+            self._assign_group(attributes.object["spec"], attributes)
+            return
         if attributes.resource != "pods":
             if attributes.operation == DELETE and attributes.name in SYSTEM_CLASSES:
                 raise attributes.forbidden("this is a system priority class and cannot be deleted")
@@ -70,7 +82,36 @@ class Priority:
         if policy is not None:
             spec["preemptionPolicy"] = policy
 
-    def _class_of(self, spec: PodSpec, attributes: Attributes) -> PriorityClass:
+    def _assign_group(self, spec: PodGroupSpec, attributes: Attributes) -> None:
+        words = _GROUPS[attributes.resource]
+        chosen = self._class_of(spec, attributes)
+        name, value, policy = (
+            chosen["metadata"]["name"],
+            chosen.get("value", 0),
+            chosen.get("preemptionPolicy"),
+        )
+        stated = spec.get("priority")
+        if stated is not None and stated != value:
+            raise attributes.forbidden(
+                f"priority set in the {words} ({stated}) must match the priority computed ({value}) based on the "
+                "priority class set in the spec"
+            )
+        spec["priority"] = value
+        if name:
+            spec["priorityClassName"] = name
+        if not self._group_policies or policy is None:
+            return
+        said = spec.get("preemptionPolicy")
+        if said is None and self._defaults_policy:
+            said = "PreemptLowerPriority"
+        if said is not None and said != policy:
+            raise attributes.forbidden(
+                f"the string value of PreemptionPolicy ({said}) must not be provided in {words} spec; "
+                f"priority admission controller computed {policy} from the given PriorityClass name"
+            )
+        spec["preemptionPolicy"] = policy
+
+    def _class_of(self, spec: PodSpec | PodGroupSpec, attributes: Attributes) -> PriorityClass:
         name = spec.get("priorityClassName")
         if not name:
             return self._default() or _NONE

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
 import msgspec
@@ -25,10 +26,13 @@ from dray.server.auth.serviceaccount import ISSUER, ServiceAccount, service_acco
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
     from dray.api.types.meta import ObjectMeta
 
-ALGORITHM: Final = "ES256"
+#: Who issues the tokens that Secrets hold, and what their claims begin with.
+LEGACY_ISSUER: Final = "kubernetes/serviceaccount"
+_LEGACY_CLAIM: Final = "kubernetes.io/serviceaccount/"
 _EXTRA: Final = "authentication.kubernetes.io/"
 _LEEWAY: Final = 60  # seconds that clocks may differ, and that a deleted object's tokens stay good
 _REMEMBERED: Final = 4096
@@ -50,20 +54,28 @@ class SigningKey:
 
     def __init__(self, load: Callable[[], bytes]) -> None:
         self._load = load
-        self._private: EllipticCurvePrivateKey | None = None
+        self._private: EllipticCurvePrivateKey | RSAPrivateKey | None = None
         self._id = ""
 
     @property
-    def private(self) -> EllipticCurvePrivateKey:
+    def private(self) -> EllipticCurvePrivateKey | RSAPrivateKey:
         if self._private is None:
             from cryptography.hazmat.primitives import serialization
-            from cryptography.hazmat.primitives.asymmetric import ec
+            from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
             loaded = serialization.load_pem_private_key(self._load(), None)
-            if not isinstance(loaded, ec.EllipticCurvePrivateKey):
-                raise ValueError("the key of service accounts must be an elliptic curve key")
-            self._private = loaded
+            is_curve = isinstance(loaded, ec.EllipticCurvePrivateKey) and loaded.curve.name == "secp256r1"
+            if not is_curve and not isinstance(loaded, rsa.RSAPrivateKey):
+                raise ValueError("the key of service accounts must be of the curve P-256 or RSA")
+            self._private = cast("EllipticCurvePrivateKey | RSAPrivateKey", loaded)
         return self._private
+
+    @property
+    def algorithm(self) -> str:
+        """dray makes keys of a curve; clusters that were made by others often have RSA keys."""
+        from cryptography.hazmat.primitives.asymmetric import rsa
+
+        return "RS256" if isinstance(self.private, rsa.RSAPrivateKey) else "ES256"
 
     @property
     def id(self) -> str:
@@ -80,14 +92,14 @@ class SigningKey:
     def sign(self, claims: Mapping[str, Any]) -> str:
         import jwt
 
-        return jwt.encode(dict(claims), self.private, algorithm=ALGORITHM, headers={"kid": self.id})
+        return jwt.encode(dict(claims), self.private, algorithm=self.algorithm, headers={"kid": self.id})
 
     def verify(self, token: str) -> dict[str, Any]:
         """The claims of a token that this key has signed."""
         import jwt
 
         try:
-            payload = jwt.PyJWS().decode(token, self.private.public_key(), algorithms=[ALGORITHM])
+            payload = jwt.PyJWS().decode(token, self.private.public_key(), algorithms=[self.algorithm])
             claims = msgspec.json.decode(payload)
         except (jwt.PyJWTError, msgspec.DecodeError, RecursionError):
             raise InvalidToken("go-jose/go-jose: error in cryptographic primitive") from None
@@ -95,10 +107,22 @@ class SigningKey:
 
     def jwks(self) -> Object:
         """The public key as a set of JSON web keys."""
-        numbers = self.private.public_key().public_numbers()
-        x, y = (_base64url(n.to_bytes(32, "big")) for n in (numbers.x, numbers.y))
-        key = {"use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": ALGORITHM, "x": x, "y": y}
+        from cryptography.hazmat.primitives.asymmetric import rsa
+
+        public = self.private.public_key()
+        if isinstance(public, rsa.RSAPublicKey):
+            numbers = public.public_numbers()
+            size = (numbers.n.bit_length() + 7) // 8
+            shown = {"n": _base64url(numbers.n.to_bytes(size, "big")), "e": _base64url(_short(numbers.e))}
+            return {"keys": [{"use": "sig", "kty": "RSA", "kid": self.id, "alg": "RS256", **shown}]}
+        point = public.public_numbers()
+        x, y = (_base64url(n.to_bytes(32, "big")) for n in (point.x, point.y))
+        key = {"use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": "ES256", "x": x, "y": y}
         return {"keys": [key]}
+
+
+def _short(number: int) -> bytes:
+    return number.to_bytes((number.bit_length() + 7) // 8, "big")
 
 
 def _base64url(data: bytes) -> str:
@@ -118,8 +142,10 @@ class BoundObject:
 class ServiceAccountTokens:
     """Issues and reads the tokens of this cluster's service accounts."""
 
-    def __init__(self, api: APIServer, key: SigningKey, *, audiences: Sequence[str] = (ISSUER,)) -> None:
-        self.audiences = tuple(audiences)
+    def __init__(self, api: APIServer, key: SigningKey, *, issuer: str = "") -> None:
+        self.issuer = issuer or ISSUER
+        #: whom tokens are for that say nothing else
+        self.audiences = (self.issuer,)
         self.key = key
         self._api = api
         self._verified: dict[bytes, dict[str, Any]] = {}
@@ -146,7 +172,7 @@ class ServiceAccountTokens:
             "aud": list(audiences),
             "exp": now + seconds,
             "iat": now,
-            "iss": ISSUER,
+            "iss": self.issuer,
             "jti": str(uuid4()),
             "kubernetes.io": about,
             "nbf": now,
@@ -157,7 +183,7 @@ class ServiceAccountTokens:
     # -- reading
 
     def read(self, token: str, audiences: Sequence[str]) -> TokenIdentity | None:
-        if not _issued_here(token):
+        if not _is_from(token, (self.issuer, LEGACY_ISSUER)):
             return None
         digest = hashlib.sha256(token.encode()).digest()
         claims = self._verified.get(digest)
@@ -172,7 +198,27 @@ class ServiceAccountTokens:
             raise InvalidToken(
                 f"token audiences {_quoted(stated)} is invalid for the target audiences {_quoted(audiences)}"
             )
+        if claims.get("iss") == LEGACY_ISSUER:
+            return TokenIdentity(self._user_of_secret(claims, token), good)
         return TokenIdentity(self._user(claims), good)
+
+    def _user_of_secret(self, claims: Mapping[str, Any], token: str) -> UserInfo:
+        """Behind a token that a Secret holds, which must hold it still."""
+        namespace, secret, name, uid = (
+            str(claims.get(f"{_LEGACY_CLAIM}{part}", ""))
+            for part in ("namespace", "secret.name", "service-account.name", "service-account.uid")
+        )
+        account = ServiceAccount(namespace, name)
+        if not all((namespace, secret, name, uid)) or claims.get("sub") != account.user:
+            raise InvalidToken("token claims do not name a service account and its secret")
+        resource = self._api.resources.resource("", "secrets")
+        held = None if resource is None else resource.cache.get(f"{namespace}/{secret}")
+        if held is None or self._deleted(held.metadata):
+            raise InvalidToken(_INVALIDATED)
+        kept = (held.hub.get("data") or {}).get("token", "")
+        if not hmac.compare_digest(kept, base64.b64encode(token.encode()).decode()):
+            raise InvalidToken("token does not match server's copy")
+        return UserInfo(account.user, self._account_uid(account, uid), service_account_groups(namespace), {})
 
     def _user(self, claims: Mapping[str, Any]) -> UserInfo:
         now = self._api.clock.seconds()
@@ -183,19 +229,22 @@ class ServiceAccountTokens:
         about = claims.get("kubernetes.io") or {}
         namespace, stated = about.get("namespace", ""), about.get("serviceaccount") or {}
         account = ServiceAccount(namespace, stated.get("name", ""))
-        found = self._find("serviceaccounts", f"{namespace}/{account.name}")
-        if found is None:
-            raise InvalidToken(not_found("serviceaccounts", "", account.name).message)
-        if found["uid"] != stated.get("uid"):
-            raise InvalidToken(
-                f"service account UID ({found['uid']}) does not match claim ({stated.get('uid', '')})"
-            )
-        if self._deleted(found):
-            raise InvalidToken(f"service account {namespace}/{account.name} has been deleted")
+        uid = self._account_uid(account, stated.get("uid", ""))
         extra = self._bindings(namespace, about)
         if claims.get("jti"):
             extra[_EXTRA + "credential-id"] = (f"JTI={claims['jti']}",)
-        return UserInfo(account.user, found["uid"], service_account_groups(namespace), extra)
+        return UserInfo(account.user, uid, service_account_groups(namespace), extra)
+
+    def _account_uid(self, account: ServiceAccount, stated: str) -> str:
+        """The uid of an account that exists and is the one that the token was made for."""
+        found = self._find("serviceaccounts", f"{account.namespace}/{account.name}")
+        if found is None:
+            raise InvalidToken(not_found("serviceaccounts", "", account.name).message)
+        if found["uid"] != stated:
+            raise InvalidToken(f"service account UID ({found['uid']}) does not match claim ({stated})")
+        if self._deleted(found):
+            raise InvalidToken(f"service account {account.namespace}/{account.name} has been deleted")
+        return found["uid"]
 
     def _bindings(self, namespace: str, about: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
         """What the token is bound to, which must still be there; as extra information about its user."""
@@ -234,8 +283,8 @@ def _named(kind: str, ref: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     return {f"{_EXTRA}{kind}-{key}": (ref[key],) for key in ("name", "uid") if ref.get(key)}
 
 
-def _issued_here(token: str) -> bool:
-    """Whether this is a token that claims to be from this cluster; nothing of it can be trusted yet."""
+def _is_from(token: str, issuers: Sequence[str]) -> bool:
+    """Whether this is a token that claims to be from one of these; nothing of it can be trusted yet."""
     parts = token.split(".")
     if len(parts) != 3:
         return False
@@ -243,7 +292,7 @@ def _issued_here(token: str) -> bool:
         claims = msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (ValueError, msgspec.DecodeError, RecursionError):
         return False
-    return isinstance(claims, dict) and claims.get("iss") == ISSUER
+    return isinstance(claims, dict) and claims.get("iss") in issuers
 
 
 def _strings(value: Any) -> tuple[str, ...]:

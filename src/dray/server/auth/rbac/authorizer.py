@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from dray.api.user import UserInfo
-from dray.server.auth.authorizer import NO_OPINION, Attributes, Decision, Verdict
+from dray.server.auth.authorizer import NO_OPINION, Attributes, Decision, Verdict, is_short
 from dray.server.auth.rbac.resolver import Grant, RuleResolver
 from dray.server.auth.rbac.rules import PolicyRule
 
@@ -78,9 +78,11 @@ class RBACAuthorizer:
         question = (user.name, user.groups, a.namespace, a.verb, a.group, a.resource, a.subresource)
         candidates = self._known.get(question)
         if candidates is None:
-            if len(self._known) >= _QUESTIONS:
-                self._known.clear()
-            candidates = self._known[question] = self._powers_of(user, a.namespace).candidates(*question[3:])
+            candidates = self._powers_of(user, a.namespace).candidates(*question[3:])
+            if is_short(user, *question[2:]):
+                if len(self._known) >= _QUESTIONS:
+                    self._known.clear()
+                self._known[question] = candidates
         for names, verdict in candidates:
             if names is None or a.name in names:
                 return verdict
@@ -90,10 +92,11 @@ class RBACAuthorizer:
         caller = (user.name, user.groups, namespace)
         powers = self._powers.get(caller)
         if powers is None:
-            if len(self._powers) >= _CALLERS:
-                self._powers.clear()
             powers = _Powers(list(self.resolver.granted(user, namespace)))
-            self._powers[caller] = powers
+            if is_short(user, namespace):
+                if len(self._powers) >= _CALLERS:
+                    self._powers.clear()
+                self._powers[caller] = powers
         return powers
 
     def rules_for(self, user: UserInfo, namespace: str) -> tuple[list[PolicyRule], list[str]]:

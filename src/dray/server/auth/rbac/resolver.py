@@ -109,9 +109,9 @@ class RuleResolver:
             within = self._within.get(namespace)
             if within is None:
                 documents = self._bindings.documents
-                within = self._within[namespace] = [
-                    _binding(documents[key].hub, namespace) for key in self._bindings.range(namespace)
-                ]
+                within = [_binding(documents[key].hub, namespace) for key in self._bindings.range(namespace)]
+                if within:  # anybody can ask for namespaces that there are not
+                    self._within[namespace] = within
             yield from within
 
 

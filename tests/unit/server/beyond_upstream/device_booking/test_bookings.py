@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from dray.api.claims import FINALIZER
 from dray.api.errors import Conflict
-from dray.server.beyond_upstream.device_booking import holds
+from dray.server.beyond_upstream.device_booking.bookings import shares
+from dray.server.beyond_upstream.device_booking.records import PREFIX
 from tests.support.apiserver import make_server
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -80,7 +82,8 @@ async def test_a_claim_without_the_finalizer_is_not_checked():
 
 
 def test_a_device_that_a_claim_may_only_look_at_is_not_held():
-    assert holds("c", given("gpu-0", adminAccess=True)["status"]["allocation"]) == {}
+    claim: Any = {"metadata": {}, **given("gpu-0", adminAccess=True)}
+    assert shares(claim, claim["status"]["allocation"]) == {}
 
 
 async def publish(client: Any, *devices: dict[str, Any], **spec: Any) -> None:
@@ -157,3 +160,76 @@ async def test_what_two_unchecked_claims_have_is_free_only_after_both():
     await client.request("DELETE", f"{CLAIMS}/b")
     with pytest.raises(Conflict, match="gpu-0 is allocated to claim default/a"):
         await give(client, "c", "gpu-0")
+
+
+async def records(client: Any) -> dict[str, Any]:
+    """What is stored, by what follows the prefix."""
+    page = await client._api.store.range(PREFIX)
+    return {entry.key.removeprefix(PREFIX): json.loads(entry.value) for entry in page.entries}
+
+
+async def test_records_come_and_go_with_the_allocation():
+    client = await claims("a")
+    await give(client, "a", "gpu-0")
+    (key, record), *others = (await records(client)).items()
+    assert key == "devices/d.example.com/p/gpu-0" and not others
+    assert list(record["claims"]) == ["default/a"]
+    await client.request(
+        "PATCH",
+        f"{CLAIMS}/a",
+        body={"metadata": {"finalizers": None}},
+        content_type="application/merge-patch+json",
+    )
+    assert await records(client), "the device is still the claim's"
+    await client.request("DELETE", f"{CLAIMS}/a")
+    assert await records(client) == {}
+
+
+async def test_a_partition_that_is_given_back_frees_its_counters_although_nobody_publishes_it_any_more():
+    client = await claims("a", "b")
+    consumes = [{"counterSet": "gpu", "counters": {"memory": {"value": "8Gi"}}}]
+    await publish(client, sharedCounters=[{"name": "gpu", "counters": {"memory": {"value": "8Gi"}}}])
+    await publish(client, {"name": "part-0", "consumesCounters": consumes})
+    await give(client, "a", "part-0")
+    assert (await records(client))["counters/d.example.com/p/gpu"] == {
+        "devices": {"part-0": {"memory": "8Gi"}}
+    }
+    await client.request("DELETE", "/apis/resource.k8s.io/v1/resourceslices/devices")
+    await client.request(
+        "PATCH",
+        f"{CLAIMS}/a/status",
+        body={"status": {"allocation": None}},
+        content_type="application/merge-patch+json",
+    )
+    assert await records(client) == {}
+
+
+async def test_a_share_beyond_the_capacity_names_the_claims_that_have_the_rest():
+    client = await claims("a", "b")
+    await publish(
+        client,
+        {"name": "gpu-0", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "10Gi"}}},
+    )
+    uid = "00000000-0000-4000-8000-000000000000"
+    await give(client, "a", "gpu-0", shareID=uid, consumedCapacity={"memory": "6Gi"})
+    with pytest.raises(Conflict, match="not enough memory left for another share beside claim default/a"):
+        await give(client, "b", "gpu-0", shareID=uid[:-1] + "1", consumedCapacity={"memory": "6Gi"})
+
+
+async def test_a_dry_run_is_refused_as_the_write_would_be_and_books_nothing():
+    client = await claims("a", "b")
+    await give(client, "a", "gpu-0")
+    for device, refused in (("gpu-0", True), ("gpu-1", False)):
+        attempt = client.request(
+            "PATCH",
+            f"{CLAIMS}/b/status",
+            query={"dryRun": "All"},
+            body=given(device),
+            content_type="application/merge-patch+json",
+        )
+        if refused:
+            with pytest.raises(Conflict, match="default/a"):
+                await attempt
+        else:
+            await attempt
+    assert list(await records(client)) == ["devices/d.example.com/p/gpu-0"]

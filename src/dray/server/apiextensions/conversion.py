@@ -1,0 +1,99 @@
+"""Asks conversion webhooks: objects of a custom resource in one version are sent, and come back in another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from dray.api.errors import InternalError
+from dray.api.groups.apiextensions.conversion import ConversionNeeded
+from dray.server.admission.listers import Listers
+from dray.server.admission.webhooks.client import CallError, Endpoint, WebhookClient
+from dray.server.admission.webhooks.serviceresolver import resolve_endpoint
+from dray.server.storage.codec import encode
+
+_SECONDS: Final = 30.0
+_GROUP: Final = "apiextensions.k8s.io"
+_VERSIONS: Final = ("v1", "v1beta1")
+
+
+class ConversionWebhooks:
+    """What all conversions of a server share: connections, and the way to services."""
+
+    def __init__(self, listers: Listers) -> None:
+        self._listers = listers
+        self._client = WebhookClient()
+
+    async def convert(self, needed: ConversionNeeded, *, also: Iterable[Mapping[str, Any]] = ()) -> None:
+        """Have an object converted, and others that will be needed in the same version."""
+        conversion, target = needed.conversion, needed.target
+        wanted = conversion.missing([needed.object], target)
+        wanted += [obj for obj in conversion.missing(also, target) if obj is not needed.object]
+        group, _, version = str(needed.object.get("apiVersion", "")).rpartition("/")
+        subject = f"{group}/{version}, Kind={needed.object.get('kind', '')}"
+        try:
+            converted = await self._ask(conversion.webhook, wanted, target)
+        except CallError as e:
+            raise InternalError(f"conversion webhook for {subject} failed: {e}") from None
+        conversion.learn(wanted, converted, target)
+
+    async def _ask(
+        self, webhook: Mapping[str, Any], objects: list[Mapping[str, Any]], target: str
+    ) -> list[dict[str, Any]]:
+        spoken = webhook.get("conversionReviewVersions") or ()
+        version = next((name for name in _VERSIONS if name in spoken), "")
+        if not version:
+            raise CallError(f"no supported conversion review versions were found in {list(spoken)}")
+        uid = str(uuid4())
+        review = {
+            "kind": "ConversionReview",
+            "apiVersion": f"{_GROUP}/{version}",
+            "request": {"uid": uid, "desiredAPIVersion": target, "objects": objects},
+        }
+        answer = await self._client.post(self._endpoint(webhook), encode(review), seconds=_SECONDS)
+        if answer.code != 200:
+            raise CallError(f"the server answered {answer.code}")
+        try:
+            response = msgspec.json.decode(answer.body)["response"]
+            result, converted = response.get("result") or {}, response.get("convertedObjects") or []
+        except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+            raise CallError("the answer is no ConversionReview") from None
+        if response.get("uid") != uid:
+            raise CallError("the answer is for another request")
+        if result.get("status") != "Success":
+            raise CallError(str(result.get("message") or "the webhook gave no reason"))
+        _check(objects, converted, target)
+        found: list[dict[str, Any]] = converted
+        return found
+
+    def _endpoint(self, webhook: Mapping[str, Any]) -> Endpoint:
+        config = webhook.get("clientConfig") or {}
+        ca, service = config.get("caBundle") or "", config.get("service")
+        if service is None:
+            return Endpoint.of_url(config.get("url", ""), ca)
+        namespace, name = service.get("namespace", ""), service.get("name", "")
+        port = service.get("port") or 443
+        host = f"{name}.{namespace}.svc"
+        path = "/" + (service.get("path") or "").lstrip("/")
+        url = f"https://{host}:{port}{path}"
+        return Endpoint(url, host, lambda: resolve_endpoint(self._listers, namespace, name, port), ca)
+
+
+def _check(objects: list[Mapping[str, Any]], converted: Any, target: str) -> None:
+    """A webhook changes the version of objects, not which objects they are."""
+    if not isinstance(converted, list) or len(converted) != len(objects):
+        raise CallError(f"{len(objects)} objects were to be converted, and the answer has another number")
+    for i, (before, after) in enumerate(zip(objects, converted, strict=True)):
+        metadata = after.get("metadata") if isinstance(after, dict) else None
+        if not isinstance(metadata, dict):
+            raise CallError(f"the object at index {i} has no metadata")
+        if after.get("apiVersion") != target:
+            raise CallError(f"the object at index {i} is of version {after.get('apiVersion')}, not {target}")
+        if after.get("kind") != before.get("kind"):
+            raise CallError(f"the object at index {i} is of another kind")
+        for part in ("name", "namespace", "uid"):
+            if metadata.get(part, "") != before["metadata"].get(part, ""):
+                raise CallError(f"the object at index {i} has another {part}")
