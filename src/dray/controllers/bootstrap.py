@@ -13,7 +13,7 @@ from dray.client.resources import CONFIGMAPS, SECRETS
 from dray.controllers.controller import Controller, ControllerContext
 
 if TYPE_CHECKING:
-    from dray.api.types.core import ConfigMap, Secret
+    from dray.api.types.core import Secret
 
 
 def signed_cluster_info(data: Mapping[str, str], secrets: Iterable[Secret], *, now: float) -> dict[str, str]:
@@ -36,19 +36,16 @@ class BootstrapSigner(Controller[str]):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._maps = context.informers.get(CONFIGMAPS)
+        self._maps = context.informers.get(
+            CONFIGMAPS, namespace=CLUSTER_INFO_NAMESPACE, field_selector=f"metadata.name={CLUSTER_INFO}"
+        )
         self._secrets = context.informers.get(SECRETS, namespace=NAMESPACE)
-        self._maps.add_handler(on_add=self._map_changed, on_update=lambda old, new: self._map_changed(new))
+        self._maps.add_handler(on_set=lambda changed: self.enqueue(CLUSTER_INFO))
         self._secrets.add_handler(
             on_add=self._secret_changed,
             on_update=lambda old, new: self._secret_changed(new),
             on_delete=self._secret_changed,
         )
-
-    def _map_changed(self, changed: ConfigMap) -> None:
-        metadata = changed["metadata"]
-        if (metadata["namespace"], metadata["name"]) == (CLUSTER_INFO_NAMESPACE, CLUSTER_INFO):
-            self.enqueue(CLUSTER_INFO)
 
     def _secret_changed(self, changed: Secret) -> None:
         if changed.get("type") == bootstraptoken.TYPE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.intstr import scaled_value
 from dray.api.objects import controller_of
@@ -17,19 +17,21 @@ from dray.client.resources import (
     POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICASETS,
+    REPLICATION_CONTROLLERS,
     STATEFULSETS,
     ObjectKey,
     key_of,
 )
+from dray.controllers.conditions import with_condition
 from dray.controllers.controller import Controller, ControllerContext
 
 if TYPE_CHECKING:
     from dray.api.types.apps import Deployment, ReplicaSet, StatefulSet
-    from dray.api.types.core import Pod
+    from dray.api.types.core import Pod, ReplicationController
     from dray.api.types.meta import Condition, LabelSelector, OwnerReference
     from dray.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
 
-    Workload = Deployment | ReplicaSet | StatefulSet
+    Workload = Deployment | ReplicaSet | ReplicationController | StatefulSet
 
 
 #: How long an evicted pod may take to be seen deleted before it counts again.
@@ -120,21 +122,11 @@ def status_of(
         "observedGeneration": status.get("observedGeneration", 0),
         "lastTransitionTime": from_epoch(now),
     }
-    return {**status, "conditions": _with_condition(before.get("conditions") or (), condition)}
+    return {**status, "conditions": with_condition(before.get("conditions") or (), condition)}
 
 
 def _is_healthy(pod: Pod) -> bool:
     return is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
-
-
-def _with_condition(conditions: Sequence[Condition], wanted: Condition) -> list[Condition]:
-    """The conditions with one of them replaced or added; while its status stays, so does its time."""
-    known = next((c for c in conditions if c["type"] == wanted["type"]), None)
-    if known is None:
-        return [*conditions, wanted]
-    if known["status"] == wanted["status"]:
-        wanted = {**wanted, "lastTransitionTime": known["lastTransitionTime"]}
-    return [wanted if c is known else c for c in conditions]
 
 
 # -- the controller -------------------------------------------------------------------------------------------------
@@ -150,9 +142,10 @@ class DisruptionController(Controller[ObjectKey]):
         self._budgets = context.informers.get(self._resource)
         self._pods = context.informers.get(PODS)
         get = context.informers.get
-        self._owners: Mapping[str, Informer[Deployment] | Informer[ReplicaSet] | Informer[StatefulSet]] = {
+        self._owners: Mapping[str, Informer[Any]] = {
             "Deployment": get(DEPLOYMENTS),
             "ReplicaSet": get(REPLICASETS),
+            "ReplicationController": get(REPLICATION_CONTROLLERS),
             "StatefulSet": get(STATEFULSETS),
         }
         self._budgets.add_handler(on_set=lambda n: self.enqueue(key_of(n)))
@@ -240,7 +233,7 @@ class DisruptionController(Controller[ObjectKey]):
     def _workload(self, namespace: str, owner: OwnerReference) -> Workload | None:
         """What decides about the size: for a ReplicaSet that is its Deployment, if it has one."""
         informer = self._owners.get(owner["kind"])
-        found = informer.get(namespace, owner["name"]) if informer is not None else None
+        found: Workload | None = informer.get(namespace, owner["name"]) if informer is not None else None
         if found is None or found["metadata"]["uid"] != owner["uid"]:
             return None
         above = controller_of(found)

@@ -41,6 +41,9 @@ class ControllerDescriptor:
     default: bool = True
     reporter: str = ""  # who its events say they are from, where that is not its name
     account: str = ""  # the service account it acts as, where that is not called like it
+    is_manager: bool = (
+        False  # it acts as the controller manager itself, which no service account stands behind
+    )
 
 
 #: By upstream's names. Imported only when they are run.
@@ -72,6 +75,14 @@ CONTROLLERS: Mapping[str, ControllerDescriptor] = {
         "dray.controllers.resourcepoolstatusrequest:ResourcePoolStatusRequestController",
         gates=("DRAResourcePoolStatus",),
     ),
+    "storage-version-migrator-controller": ControllerDescriptor(
+        "dray.controllers.storageversionmigrator:StorageVersionMigratorController",
+        "svm",
+        gates=("StorageVersionMigrator",),
+    ),
+    "podgroup-protection-controller": ControllerDescriptor(
+        "dray.controllers.podgroupprotection:PodGroupProtectionController", gates=("GenericWorkload",)
+    ),
     "resourceslice-cleanup-controller": ControllerDescriptor(
         "dray.controllers.resourceslice_cleanup:ResourceSliceCleanupController",
         default=False,
@@ -90,6 +101,12 @@ CONTROLLERS: Mapping[str, ControllerDescriptor] = {
     ),
     "replicaset-controller": ControllerDescriptor(
         "dray.controllers.workloads.replicaset:ReplicaSetController", "replicaset"
+    ),
+    "replicationcontroller-controller": ControllerDescriptor(
+        "dray.controllers.workloads.replicationcontroller:ReplicationControllerController",
+        "replicationcontroller",
+        reporter="replication-controller",
+        account="replication-controller",
     ),
     "deployment-controller": ControllerDescriptor(
         "dray.controllers.workloads.deployment.controller:DeploymentController", "deployment"
@@ -113,6 +130,11 @@ CONTROLLERS: Mapping[str, ControllerDescriptor] = {
         "dray.controllers.serviceaccount:ServiceAccountController",
         "serviceaccount",
         account="service-account-controller",
+    ),
+    "serviceaccount-token-controller": ControllerDescriptor(
+        "dray.controllers.serviceaccount_token:ServiceAccountTokenController",
+        "serviceaccount-token",
+        is_manager=True,
     ),
     "root-ca-certificate-publisher-controller": ControllerDescriptor(
         "dray.controllers.certificates.rootcacertpublisher:RootCACertPublisher",
@@ -245,7 +267,9 @@ async def _run(
     recorders: list[EventRecorder] = []
     controllers: list[Controller[Any]] = []
     for name in enabled_controllers(options.controllers, options.gates):
-        own = client_for(CONTROLLERS[name].account or name) if client_for is not None else client
+        own = client
+        if client_for is not None and not CONTROLLERS[name].is_manager:
+            own = client_for(CONTROLLERS[name].account or name)
         recorder = EventRecorder(own, CONTROLLERS[name].reporter or name)
         context = ControllerContext(
             client=own,
@@ -261,7 +285,7 @@ async def _run(
         try:
             controllers.append(getattr(import_module(module), kind)(context, **settings))
         except NotServed as problem:
-            _log.info("%s is not run, as the server has no %s", name, problem)
+            _log.info("%s is not run, as the server has no %s", name, problem, extra={"detail": True})
         except NotConfigured as problem:
             _log.info("%s is not run, as it was given no %s", name, problem)
         else:
@@ -270,6 +294,7 @@ async def _run(
         for recorder in recorders:
             tasks.create_task(recorder.run())
         await informers.synced()
+        _log.info("running %s", ", ".join(one.name for one in controllers), extra={"detail": True})
         if ready is not None:
             ready()
         for controller in controllers:

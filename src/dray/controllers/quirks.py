@@ -28,6 +28,13 @@ class Quirks:
     #: Requests of claims may list alternatives.
     allows_prioritized_list: bool
 
+    #: Claims of groups of pods are made from templates, and released with the group.
+    creates_claims_of_groups: bool
+    #: Every new Job gets a group for its pods. Otherwise only a Job that asks for one.
+    groups_every_job: bool
+    #: Jobs that ask for it get a group for their pods.
+    groups_jobs: bool
+
     # -- devices
     #: DeviceTaintRules evict pods.
     evicts_by_taint_rules: bool
@@ -37,6 +44,8 @@ class Quirks:
     counts_tainted_devices_as_unavailable: bool
     #: In the status of a pool taints of DeviceTaintRules make devices unavailable, too.
     counts_taint_rules_as_unavailable: bool
+    #: The status of a pool sums up its partitions by type, and devices that claims share.
+    sums_up_partitions: bool
     #: A request for the status of an incomplete pool is answered after a few seconds; otherwise it stays unanswered.
     answers_for_incomplete_pools: bool
 
@@ -82,11 +91,15 @@ class Quirks:
             trusts_created_claims=release < V1_37 and not fixed_names,
             allows_admin_access="DRAAdminAccess" in gates,
             allows_prioritized_list="DRAPrioritizedList" in gates,
+            creates_claims_of_groups="DRAWorkloadResourceClaims" in gates and release >= V1_37,
+            groups_every_job=version.emulated and "WorkloadWithJob" in gates and release >= V1_37,
+            groups_jobs="WorkloadWithJob" in gates and release >= V1_37,
             evicts_by_taint_rules="DRADeviceTaintRules" in gates,
             counts_shared_devices_once=release >= V1_37,
             counts_tainted_devices_as_unavailable=release >= V1_37,
             counts_taint_rules_as_unavailable=release >= V1_37 and "DRADeviceTaintRules" in gates,
-            answers_for_incomplete_pools=release >= V1_37,
+            sums_up_partitions=release >= V1_37,
+            answers_for_incomplete_pools=not version.emulated,
             # From 1.33 on pods go first whatever the gate says.
             deletes_pods_first=release >= V1_33 or "OrderedNamespaceDeletion" in gates,
             recalculates_quota_on_pod_updates=release >= V1_33,

@@ -19,6 +19,7 @@ from dray.client.resources import (
 )
 from dray.controllers.controller import Controller, ControllerContext
 from dray.controllers.devicetainteviction import eviction
+from dray.controllers.pool_summaries import PoolDevices, summarize
 
 if TYPE_CHECKING:
     from dray.api.types.meta import Condition
@@ -58,6 +59,7 @@ class _Pool:
     mixed: bool = False  # slices of several nodes
     allocated: int = 0
     taken: set[str] = field(default_factory=set)
+    contents: PoolDevices = field(default_factory=PoolDevices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class CountingRules:
 
     once: bool = True
     taints: bool = True
+    summaries: bool = True  # partitions and shared devices are summed up
     rules: tuple[DeviceTaintRule, ...] = ()
 
 
@@ -81,7 +84,8 @@ def pool_status(
     spec = request["spec"]
     found = _pools(spec["driver"], spec.get("poolName") or "", slices, counting)
     _count_allocations(spec["driver"], found, claims, counting)
-    pools = [_status(spec["driver"], name, pool, counting) for name, pool in sorted(found.items())]
+    attribute = spec.get("defaultPartitionTypeAttribute") or ""
+    pools = [_status(spec["driver"], name, pool, counting, attribute) for name, pool in sorted(found.items())]
     shown = pools[: spec.get("limit") or _DEFAULT_LIMIT]
     incomplete = sum("validationError" in pool for pool in shown)
     text = f"Calculated status for {len(shown)} pools" + (f" ({incomplete} incomplete)" if incomplete else "")
@@ -93,7 +97,7 @@ def pool_status(
 
 
 def is_incomplete(status: ResourcePoolStatusRequestStatus) -> bool:
-    return any("validationError" in pool for pool in status["pools"])
+    return any("validationError" in pool and "totalDevices" not in pool for pool in status["pools"])
 
 
 def _pools(
@@ -114,6 +118,8 @@ def _pools(
             continue
         devices = spec.get("devices") or ()
         known.slices += 1
+        if counting.summaries:
+            known.contents.add(spec)
         known.devices += len(devices)
         known.mixed = known.mixed or node != known.node
         if counting.taints:
@@ -141,9 +147,12 @@ def _count_allocations(
                 continue
             pool.allocated += 1
             pool.taken.add(result["device"])
+            pool.contents.consume(result.get("consumedCapacity") or {})
 
 
-def _status(driver: str, name: str, pool: _Pool, counting: CountingRules) -> PoolStatus:
+def _status(
+    driver: str, name: str, pool: _Pool, counting: CountingRules, default_attribute: str
+) -> PoolStatus:
     status: PoolStatus = {"driver": driver, "poolName": name, "generation": pool.generation}
     if pool.node and not pool.mixed:
         status["nodeName"] = pool.node
@@ -155,13 +164,22 @@ def _status(driver: str, name: str, pool: _Pool, counting: CountingRules) -> Poo
         status["validationError"] = problem[:_MAX_ERROR]
         return status
     allocated = len(pool.taken) if counting.once else pool.allocated
-    return status | {
+    status |= {
         "resourceSliceCount": pool.slices,
         "totalDevices": pool.devices,
         "allocatedDevices": allocated,
         "availableDevices": max(0, pool.devices - allocated - pool.unavailable),
         "unavailableDevices": pool.unavailable,
     }
+    if counting.summaries:
+        found = summarize(driver, name, pool.contents, pool.taken, default_attribute=default_attribute)
+        if found.error:
+            status["validationError"] = found.error[:_MAX_ERROR]
+        if found.partitions:
+            status["partitionSummary"] = found.partitions
+        if found.shareable is not None:
+            status["shareableSummary"] = found.shareable
+    return status
 
 
 def ttl_remaining(request: ResourcePoolStatusRequest, now: float) -> float:
@@ -193,7 +211,9 @@ class ResourcePoolStatusRequestController(Controller[str]):
         self._claims = get(context.resource(RESOURCE_CLAIMS))
         quirks = context.quirks
         self._counting = CountingRules(
-            once=quirks.counts_shared_devices_once, taints=quirks.counts_tainted_devices_as_unavailable
+            once=quirks.counts_shared_devices_once,
+            taints=quirks.counts_tainted_devices_as_unavailable,
+            summaries=quirks.sums_up_partitions,
         )
         self._answers_for_incomplete_pools = quirks.answers_for_incomplete_pools
         self._rules = None

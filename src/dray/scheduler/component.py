@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from dray.api.release import EffectiveVersion, Gates
 from dray.client import holder_identity
@@ -15,14 +15,24 @@ from dray.client.conversion import VERSIONS, v1_client
 from dray.client.discovery import Discovery
 from dray.client.informers import Informers
 from dray.client.leaderelection import LeaderElector
-from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, RESOURCE_CLAIMS, Resource
+from dray.client.resources import (
+    CLASSIC_RESOURCE_CLAIMS,
+    COMPOSITE_POD_GROUPS,
+    DEVICE_TAINT_RULES,
+    POD_GROUPS,
+    RESOURCE_CLAIMS,
+    Resource,
+)
 from dray.placement.config import Configuration
+from dray.placement.quirks import PlacementQuirks
 from dray.scheduler.events.recorders import Recorders
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.quirks import SchedulerQuirks
 from dray.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
+
+_TAINT_RULE_VERSIONS: Final = ("v1beta2", "v1", "v1alpha3")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +68,10 @@ async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], 
 
 async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler], None] | None) -> None:
     quirks = SchedulerQuirks.of(options.version, options.gates)
-    served = await Discovery(client).first_served(RESOURCE_CLAIMS, VERSIONS)
+    placement = PlacementQuirks.of(options.version, options.gates)
+    discovery = Discovery(client)
+    served = await discovery.first_served(RESOURCE_CLAIMS, VERSIONS)
+    rules = await discovery.first_served(DEVICE_TAINT_RULES, _TAINT_RULE_VERSIONS)
     if quirks.serves_devices:
         client = await v1_client(client)
         if quirks.serves_claims and served is None:
@@ -77,13 +90,24 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
         metrics=options.metrics,
         classic=await _classic(client) if options.version.serves_classic else (),
         serves_devices=served is not None,
+        groups=await _groups(client) if placement.schedules_groups else (),
+        taint_rules=rules,
     )
     async with informers, asyncio.TaskGroup() as tasks:
         tasks.create_task(recorder.run(), name="scheduler-events")
         await informers.synced()
+        names = ", ".join(profile.name for profile in options.configuration.profiles)
+        log.info("scheduling pods for %s", names, extra={"detail": True})
         if ready is not None:
             ready(scheduler)
         await scheduler.run()
+
+
+async def _groups(client: Client) -> Collection[Resource[Any]]:
+    """The kinds of groups of pods that the server has."""
+    discovery = Discovery(client)
+    kinds: tuple[Resource[Any], ...] = (POD_GROUPS, COMPOSITE_POD_GROUPS)
+    return [kind for kind in kinds if await discovery.serves(kind)]
 
 
 async def _classic(client: Client) -> Collection[Resource[Any]]:

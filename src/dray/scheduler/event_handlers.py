@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,12 @@ from dray.api import claims, pods
 from dray.api.groups.resource.classic import bridge
 from dray.client.informers import Informers
 from dray.client.resources import (
+    COMPOSITE_POD_GROUPS,
     DEVICE_CLASSES,
-    DEVICE_TAINT_RULES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_GROUPS,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -26,12 +27,14 @@ from dray.placement.cache.nodes import ClusterCache
 from dray.placement.cache.pods import PodInfo
 from dray.placement.profiles import Profiles
 from dray.scheduler.queue.pending_pods import PendingPods
+from dray.scheduler.queue.queueing_hints import IN_LINE
 
 if TYPE_CHECKING:
     from dray.api.types import Object
     from dray.api.types.core import Node, Pod
     from dray.api.types.meta import ObjectMeta
     from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+    from dray.api.types.scheduling_v1beta1 import PodGroup
 
 _VOLUME_RESOURCES: Mapping[str, Resource[Any]] = {
     "PersistentVolumeClaim": PERSISTENT_VOLUME_CLAIMS,
@@ -58,9 +61,26 @@ class EventHandlers:
         self._profiles = profiles
         self._claims_changed = claims_changed
 
-    def start(self, informers: Informers, *, devices: bool, taint_rules: bool) -> None:
-        """``devices``: the server has claims, slices and classes; ``taint_rules``: and DeviceTaintRules."""
+    def start(
+        self,
+        informers: Informers,
+        *,
+        devices: bool,
+        taint_rules: Resource[DeviceTaintRule] | None,
+        groups: Collection[Resource[Any]] = (),
+    ) -> None:
+        """``devices``: the server has claims, slices and classes; ``taint_rules``: DeviceTaintRules in its version.
+
+        ``groups``: the kinds of groups of pods that the server has.
+        """
         get = informers.get
+        if (pending := self._pending.groups) is not None:
+            if POD_GROUPS in groups:
+                get(POD_GROUPS).add_handler(on_set=pending.set_group, on_delete=self._group_deleted)
+            if COMPOSITE_POD_GROUPS in groups:
+                get(COMPOSITE_POD_GROUPS).add_handler(
+                    on_set=pending.set_composite, on_delete=pending.remove_composite
+                )
         get(NODES).add_handler(
             on_add=self._node_set, on_update=self._node_updated, on_delete=self._node_deleted
         )
@@ -78,11 +98,11 @@ class EventHandlers:
                 on_set=self._class_set,
                 on_delete=lambda o: self._claim_cache.remove_class(o["metadata"]["name"]),
             )
-            if taint_rules:
-                get(DEVICE_TAINT_RULES).add_handler(on_set=self._rule_set, on_delete=self._rule_deleted)
+            if taint_rules is not None:
+                get(taint_rules).add_handler(on_set=self._rule_set, on_delete=self._rule_deleted)
         for kind, resource in _VOLUME_RESOURCES.items():
             get(resource).add_handler(on_set=partial(self._volumes_changed, kind))
-        get(PODS).add_handler(on_set=self._pod_set, on_delete=lambda o: self._leave(o["metadata"]["uid"]))
+        get(PODS).add_handler(on_set=self._pod_set, on_delete=self._pod_deleted)
 
     # -- nodes and volumes ------------------------------------------------------------------------------------------
 
@@ -144,6 +164,8 @@ class EventHandlers:
         uid, node = metadata["uid"], spec.get("nodeName")
         if pods.is_terminal(document):
             self._leave(uid)
+            if "schedulingGroup" in spec:
+                self._member_finished(document, deleted=False)
         elif node:
             self._bound(uid, node, document)
         elif (
@@ -151,6 +173,17 @@ class EventHandlers:
             and spec.get("schedulerName", "default-scheduler") in self._profiles.by_name
         ):
             self._pending.add_or_update(uid, document)
+
+    def _pod_deleted(self, document: Pod) -> None:
+        self._leave(document["metadata"]["uid"])
+        if "schedulingGroup" in document["spec"]:
+            self._member_finished(document, deleted=True)
+
+    def _member_finished(self, document: Pod, *, deleted: bool) -> None:
+        groups, metadata = self._pending.groups, document["metadata"]
+        if groups is not None and (deleted or document.get("status", {}).get("phase") == "Succeeded"):
+            group = document["spec"]["schedulingGroup"].get("podGroupName") or ""
+            groups.finished(metadata["namespace"], group, metadata["uid"], deleted=deleted)
 
     def _bound(self, uid: str, node: str, document: Pod) -> None:
         self._pending.delete(uid)
@@ -170,9 +203,15 @@ class EventHandlers:
         node = self._cluster.get(where)
         return node.pods.get(uid) if node is not None else None
 
+    def _group_deleted(self, group: PodGroup) -> None:
+        assert self._pending.groups is not None
+        self._pending.groups.remove_group(group)
+        self._pending.event(IN_LINE)
+
     def _leave(self, uid: str) -> None:
         """The pod is terminal or deleted."""
         self._pending.delete(uid)
+        self._profiles.forget_pod(uid)
         removed = self._cluster.remove_pod(uid)
         if removed is not None:
             self._pending.assigned_pod_event(removed, None)

@@ -17,6 +17,7 @@ from dray.scheduler.quirks import SchedulerQuirks
 
 if TYPE_CHECKING:
     from dray.api.types.core import PodCondition
+    from dray.api.types.scheduling_v1beta1 import PodGroup
 
 
 class PreemptionExecutor:
@@ -62,11 +63,18 @@ class PreemptionExecutor:
                 continue
             self._reporter.preempted(victim, text, by=pod)
 
-    async def _evict(self, victim: PodInfo, scheduler: str) -> bool:
+    async def preempt_for_group(self, group: PodGroup, chosen: Candidate, *, scheduler: str) -> None:
+        """The same for a group of pods, which preempts in the whole cluster."""
+        text = f"Preempted by podgroup {group['metadata']['uid']} on node {chosen.node}"
+        for victim in reversed(chosen.victims):
+            if not victim.terminating and await self._evict(victim, scheduler, "podgroup"):
+                self._reporter.preempted_by_group(victim, text, by=group)
+
+    async def _evict(self, victim: PodInfo, scheduler: str, preemptor: str = "pod") -> bool:
         """False: the victim is deleted already."""
         condition: PodCondition = {
             "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
-            "message": f"{scheduler}: preempting to accommodate a higher priority pod",
+            "message": f"{scheduler}: preempting to accommodate a higher priority {preemptor}",
         }  # fmt: skip
         try:
             updated = self._statuses.condition(victim, condition)

@@ -16,7 +16,7 @@ from dray.api.release import V1_30, V1_36, EffectiveVersion, Gates
 class SchedulerQuirks:
     """One boolean for each difference; the defaults are the newest behaviour, with nothing emulated."""
 
-    #: The Preempted event of a victim refers to the preemptor. 1.36 hands over an object that has no reference.
+    #: The Preempted event of a victim refers to the preemptor. Since 1.36 it is given an object that has no reference.
     refers_to_preemptor: bool = True
     #: Preemption cancels the binding of a pod that waits for binding conditions, and does not delete the pod.
     cancels_waiting_pods: bool = True
@@ -43,7 +43,7 @@ class SchedulerQuirks:
     def of(cls, version: EffectiveVersion, gates: Gates) -> SchedulerQuirks:
         release, emulated = version.release, version.emulated
         return cls(
-            refers_to_preemptor=release != V1_36,
+            refers_to_preemptor=not emulated or release < V1_36,
             cancels_waiting_pods=release >= V1_36,
             dates_foreign_allocations=emulated,
             reports_gated_pods=not emulated,

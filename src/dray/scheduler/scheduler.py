@@ -13,14 +13,16 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dray.allocation.devices import EvaluationPending
 from dray.api.release import EffectiveVersion, Gates
 from dray.client.client import Client
 from dray.client.informers import Informers
-from dray.client.resources import PODS, Resource
+from dray.client.resources import DEVICE_TAINT_RULES, POD_GROUPS, PODS, Resource
 from dray.placement.cache.claims import ClaimCache
+from dray.placement.cache.groups import GroupCache
 from dray.placement.cache.nodes import ClusterCache
 from dray.placement.config import SchedulerProfile
 from dray.placement.decision import decide
@@ -31,14 +33,17 @@ from dray.scheduler.binding.binding_cycle import BindingCycles
 from dray.scheduler.event_handlers import EventHandlers
 from dray.scheduler.events.recorders import Recorder
 from dray.scheduler.failure_handler import FailureHandler
+from dray.scheduler.group_cycle import GroupCycles
 from dray.scheduler.listers import Listers
 from dray.scheduler.metrics import Metrics
+from dray.scheduler.queue.pending_groups import PendingGroup
 from dray.scheduler.queue.pending_pods import PendingPods
 from dray.scheduler.queue.scheduling_queue import INITIAL_BACKOFF, MAX_BACKOFF, QueuedPodInfo, SchedulingQueue
 from dray.scheduler.quirks import SchedulerQuirks
 from dray.scheduler.writers import build_writers
 
 if TYPE_CHECKING:
+    from dray.api.types.resource import DeviceTaintRule
     from dray.scheduler.classic.generation import ClassicGeneration
 
 log = logging.getLogger(__name__)
@@ -66,6 +71,8 @@ class Scheduler:
         version: EffectiveVersion,
         classic: Collection[Resource[Any]] = (),
         serves_devices: bool = True,
+        groups: Collection[Resource[Any]] = (),
+        taint_rules: Resource[DeviceTaintRule] | None = DEVICE_TAINT_RULES,
         nominates_before_every_bind: bool = True,
         backoff: tuple[float, float] = (INITIAL_BACKOFF, MAX_BACKOFF),
         metrics: Metrics | None = None,
@@ -73,6 +80,7 @@ class Scheduler:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``groups``: the kinds of groups of pods that the server has."""
         self._monotonic = monotonic
         self._rng = rng or random.Random()
         self._quirks = quirks = SchedulerQuirks.of(version, gates)
@@ -82,12 +90,15 @@ class Scheduler:
         self.cluster = ClusterCache()
         self.claim_cache = ClaimCache(freed=self.cluster.touch_nodes)
         self.queue = SchedulingQueue(clock=monotonic, initial_backoff=backoff[0], max_backoff=backoff[1])
-        self._listers = Listers(informers, PlacementQuirks.of(version, gates))
+        placement_quirks = PlacementQuirks.of(version, gates)
+        self.groups = GroupCache()
+        schedules_groups = placement_quirks.schedules_groups and POD_GROUPS in groups
+        self._listers = Listers(informers, placement_quirks)
         generation = _classic(client, classic, version) if quirks.serves_claims and classic else None
         self._profiles = build_profiles(
             profiles, self.cluster, self.claim_cache, gates=gates, version=version,
             classic=generation.plugin if generation is not None else None, namespaces=self._listers.namespace_labels,
-            rng=self._rng, new_share_id=self._share_id, clock=clock, monotonic=monotonic,
+            new_share_id=self._share_id, groups=self.groups, clock=clock, monotonic=monotonic,
         )  # fmt: skip
         self._writers = build_writers(
             client, self.claim_cache, recorder, quirks, nominates_before_every_bind=nominates_before_every_bind,
@@ -98,6 +109,9 @@ class Scheduler:
             self._profiles,
             requeued_by_any_change=quirks.requeues_on_any_pod_change,
             skipped=self._writers.reporter.skipped,
+            groups=self.groups if schedules_groups else None,
+            cluster=self.cluster,
+            clock=monotonic,
         )
         self._binding_cycles = BindingCycles(
             self.cluster, self._pending, self._writers, pods=informers.get(PODS), spawn=self._spawn,
@@ -106,6 +120,12 @@ class Scheduler:
         self._failure_handler = FailureHandler(
             self._pending, self._profiles, self._writers, spawn=self._spawn, metrics=self.metrics
         )
+        self._group_cycles = GroupCycles(
+            client, self.claim_cache, self._pending, self._profiles, self._listers, self._writers,
+            self._binding_cycles, spawn=self._spawn, clock=clock, monotonic=monotonic,
+        )  # fmt: skip
+        stand_in_line = schedules_groups and placement_quirks.gangs_stand_in_line
+        self._line = self._group_cycles.line if stand_in_line else None
         self.metrics.register_gauges(
             pending=lambda: self.queue.counts, rejected=self._rejected, cached=self._cached
         )
@@ -120,7 +140,8 @@ class Scheduler:
         ).start(
             informers,
             devices=quirks.serves_claims and quirks.serves_devices and serves_devices,
-            taint_rules=quirks.watches_taint_rules,
+            taint_rules=taint_rules if quirks.watches_taint_rules else None,
+            groups=groups if schedules_groups else (),
         )
 
     # -- the loop ---------------------------------------------------------------------------------------------------
@@ -128,6 +149,7 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running and synced."""
         async with asyncio.TaskGroup() as self._tasks:
+            self._group_cycles.begin()
             self._tasks.create_task(self._flush_unschedulable(), name="scheduler-flush-unschedulable")
             if self._quirks.reports_gated_pods:
                 self._tasks.create_task(self._report_gated(), name="scheduler-gates")
@@ -144,6 +166,9 @@ class Scheduler:
             if entry is None:
                 await self._sleep()
                 return
+            if entry.gang is not None:
+                await self._attempt_group(entry)
+                continue
             await self._binding_cycles.slots.acquire()
             try:
                 bound = self._attempt(entry)
@@ -178,12 +203,29 @@ class Scheduler:
             now = self._monotonic()
             for entry in list(self.queue.gated()):
                 gate = entry.gated_by
+                if entry.gang is not None:
+                    continue
                 if (
                     gate not in ("SchedulingGates", entry.reported_gate)
                     and now - entry.since >= _GATE_SECONDS
                 ):
                     entry.reported_gate = gate
                     self._writers.reporter.gated(entry.pod, gate)
+
+    async def _attempt_group(self, entry: QueuedPodInfo) -> None:
+        assert isinstance(entry.gang, PendingGroup)
+        evaluations = self.claim_cache.inventory.evaluations
+        evaluations.seconds_left = _EVALUATION_SECONDS
+        try:
+            await self._group_cycles.attempt(entry, entry.gang)
+        except EvaluationPending as pending:
+            self.queue.gate_again(entry, _EVALUATING)
+            self._spawn(self._settle(entry, pending))
+        except Exception:
+            log.exception("attempt to schedule pod group %s", entry.pod.key)
+            self.queue.add_unschedulable(entry, rejected_by=frozenset(), error=True)
+        finally:
+            evaluations.seconds_left = None
 
     def _attempt(self, entry: QueuedPodInfo) -> bool:
         """Try one pod. True when a binding cycle was started, which then releases its slot."""
@@ -192,14 +234,18 @@ class Scheduler:
         began = self._monotonic()
         evaluations = self.claim_cache.inventory.evaluations
         evaluations.seconds_left = _EVALUATION_SECONDS
+        attempt = partial(
+            decide,
+            pod,
+            framework,
+            spread=self._listers.spread(pod, profile),
+            budgets=self._listers.budgets,
+            storage=self._listers.storage if profile.enabled("VolumeBinding") else None,
+        )
         try:
-            decision = decide(
-                pod,
-                framework,
-                spread=self._listers.spread(pod, profile),
-                budgets=self._listers.budgets,
-                storage=self._listers.storage if profile.enabled("VolumeBinding") else None,
-            )
+            decision = attempt()
+            if self._line is not None and isinstance(decision, Bind) and not self._line.nobody_waits():
+                decision = self._line.admit(entry, decision, framework, attempt)
         except EvaluationPending as pending:
             self._evaluate(entry, pending, framework)
             return False
@@ -243,7 +289,8 @@ class Scheduler:
 
     def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         assert self._tasks is not None
-        self._tasks.create_task(self._guard(work))
+        task = self._tasks.create_task(self._guard(work))
+        task.add_done_callback(lambda _: work.close())  # a task that is cancelled before it starts awaits nothing
 
     async def _guard(self, work: Coroutine[Any, Any, object]) -> None:
         """An error in the writes for one pod must not end the scheduler."""

@@ -75,8 +75,8 @@ async def test_an_old_answer_is_removed():
         await s.wait_gone(RESOURCE_POOL_STATUS_REQUESTS, "r")
 
 
-@pytest.mark.parametrize(("release", "told"), [(V1_36, None), (V1_37, ["validationError"])])
-async def test_an_incomplete_pool_is_told_of_in_the_end_and_not_at_all_by_the_first_release(release, told):
+@pytest.mark.parametrize(("release", "told"), [(V1_36, None), (V1_37, None), (None, ["validationError"])])
+async def test_an_incomplete_pool_is_told_of_in_the_end_and_not_at_all_by_upstream(release, told):
     async with server() as s:
         await s.client.create(RESOURCE_SLICES, "", slice_("n", "x", count=2, node="n"))
         await request(s)

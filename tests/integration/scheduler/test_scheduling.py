@@ -11,7 +11,7 @@ from pathlib import Path
 from dray.api.release import EffectiveVersion
 from dray.client.resources import DEVICE_CLASSES, EVENTS, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS
 from dray.placement.config import Configuration, SchedulerProfile
-from tests.support.controlplane import ControlPlane, control_plane, scheduler
+from tests.support.controlplane import ControlPlane, cluster, control_plane, scheduler
 from tests.support.wait import wait_for
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -110,7 +110,7 @@ async def test_a_pending_pod_says_why_and_starts_when_it_can(tmp_path: Path) -> 
         await s.claim("c")
         await s.pod("p", claims={"c": named("c")})
         assert await s.wait_unschedulable("p") == (
-            "0/1 nodes are available: request req: device class gpu does not exist. no new claims to deallocate, "
+            "0/1 nodes are available: request req: device class gpu does not exist. "
             "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         )
         await s.device_class()
@@ -307,6 +307,31 @@ async def test_a_scheduler_without_the_gate_binds_pods_with_claims_and_leaves_th
         assert await s.bound_node("p") == "a"
         assert await s.bound_node("q") == "a"
         assert "allocation" not in ((await s.get(RESOURCE_CLAIMS, "c")).get("status") or {})
+
+
+async def test_in_an_emulated_release_the_api_server_refuses_one_user_too_many() -> None:
+    users = [
+        {"apiGroup": "example.com", "resource": "things", "name": f"n{i}", "uid": f"u{i}"} for i in range(256)
+    ]
+    async with cluster("1.36", nodes=("a",)) as s:
+        await s.device_class()
+        await s.claim("c")
+        claim = await s.get(RESOURCE_CLAIMS, "c")
+        allocation = {"devices": {"results": []}, "allocationTimestamp": "2026-01-01T00:00:00Z"}
+        claim["status"] = {"allocation": allocation, "reservedFor": users}
+        await s.client.update_status(RESOURCE_CLAIMS, "default", claim)
+        await s.pod("p", claims={"c": named("c")})
+
+        async def refused() -> dict[str, str] | None:
+            conditions = (await s.get(PODS, "p"))["status"].get("conditions") or ()
+            return next((c for c in conditions if c["reason"] == "SchedulerError"), None)
+
+        condition = await wait_for("the scheduler's error", refused)
+        assert condition["message"] == (
+            'running PreBind plugin "DynamicResources": add reservation to claim default/c: '
+            'ResourceClaim.resource.k8s.io "c" is invalid: status.reservedFor: Too many: 257: '
+            "must have at most 256 items"
+        )
 
 
 async def test_selectors_that_take_long_delay_their_pod_alone(tmp_path: Path) -> None:

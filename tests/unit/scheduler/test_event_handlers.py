@@ -43,7 +43,7 @@ def scheduling(informers: Informers, gates: Gates, told: Told | None = None, **m
 
 @pytest.mark.parametrize("resource", [PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES])
 @pytest.mark.parametrize(("plugin", "requeues"), [("VolumeBinding", True), ("NodePorts", False)])
-def test_storage_events_requeue_pods_that_volume_plugins_rejected(
+async def test_storage_events_requeue_pods_that_volume_plugins_rejected(
     resource: Resource, plugin: str, requeues: bool
 ) -> None:
     informers = Informers(cast(Client, None))
@@ -52,7 +52,7 @@ def test_storage_events_requeue_pods_that_volume_plugins_rejected(
     entry = scheduler.queue.pop()
     assert entry is not None
     scheduler.queue.add_unschedulable(entry, rejected_by=frozenset({plugin}))
-    informers.get(resource)._replace([{"metadata": {"name": "x", "namespace": "default"}}], "1")
+    await informers.get(resource)._replace([{"metadata": {"name": "x", "namespace": "default"}}], "1")
     assert scheduler.queue.has_unschedulable is not requeues
 
 
@@ -65,7 +65,7 @@ def test_storage_events_requeue_pods_that_volume_plugins_rejected(
         (False, True, False, False),
     ],
 )
-def test_a_skipped_pod_is_reported_if_it_is_deleted_when_it_is_due(
+async def test_a_skipped_pod_is_reported_if_it_is_deleted_when_it_is_due(
     hints: bool, asleep: bool, rested: bool, told: bool
 ) -> None:
     """Asleep it is not tried any more, unless any change of a pod wakes it and it has rested."""
@@ -73,13 +73,13 @@ def test_a_skipped_pod_is_reported_if_it_is_deleted_when_it_is_due(
     gates = EffectiveVersion().gates().with_changes({"SchedulerQueueingHints": hints})
     scheduler = scheduling(informers, gates, heard, monotonic=lambda: now[0])
     document = dict(pod("p").document)
-    informers.get(PODS)._replace([document], "1")
+    await informers.get(PODS)._replace([document], "1")
     if asleep:
         entry = scheduler.queue.pop()
         assert entry is not None
         scheduler.queue.add_unschedulable(entry, rejected_by=frozenset({"NodePorts"}))
     now[0] += 60 if rested else 0
     deleted = {**document["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "2"}
-    informers.get(PODS)._replace([{**document, "metadata": deleted}], "2")
+    await informers.get(PODS)._replace([{**document, "metadata": deleted}], "2")
     assert heard.messages == (["skip schedule deleting pod: default/p"] if told else [])
     assert scheduler.queue.get(deleted["uid"]) is None

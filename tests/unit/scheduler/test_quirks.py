@@ -34,7 +34,15 @@ def test_emulated_releases_differ_in_filters_and_scores(release: Release, quirks
     version = EffectiveVersion(release)
     gates = {"allocates_claims", "serves_extended_resources", "maps_node_allocatable", "limits_filter_time"}
     found = true_ones(PlacementQuirks.of(version, version.gates())) - gates
-    assert found == {*quirks, "postfilter_needs_cycle_state", "filters_devices_on_every_node"}
+    assert found == {
+        *quirks,
+        "filters_devices_on_every_node",
+        "gang_waits_for_gated_members",
+        "postfilter_needs_cycle_state",
+        "says_claims_deallocated",
+        "says_still_not_schedulable",
+        "tries_full_claims",
+    }
 
 
 def test_classic_claims_are_the_only_ones_until_1_30() -> None:

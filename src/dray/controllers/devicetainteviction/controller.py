@@ -207,6 +207,10 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
             return
         namespace = claim["metadata"]["namespace"]
         for consumer in _reserved(claim):
+            if consumer["resource"] == "podgroups":
+                for member in list(self._pods.items()):
+                    if member["metadata"]["namespace"] == namespace and claims.may_use(member, claim):
+                        self._check_pod(member)
             if consumer.get("apiGroup") or consumer["resource"] != "pods":
                 continue
             pod = self._pods.get(namespace, consumer["name"])
@@ -251,7 +255,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
                 continue
             if wanted.generated and claims.not_for_pod(pod, claim):
                 continue
-            if claims.is_reserved_for(claim, pod["metadata"]["uid"]):
+            if claims.may_use(pod, claim):
                 found = its if found is None else found.joined(its)
         return found
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.errors import Conflict, NotFound, StatusError, UnsupportedMediaType
 from dray.client.client import PatchType
+from dray.client.loopshare import WORKERS
 from dray.client.resources import Resource
 from dray.client.workqueue import BASE_DELAY, MAX_DELAY
 from dray.controllers import metadata
@@ -205,6 +206,7 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
         if self.graph.is_absent(owner):
             return OwnerState.ABSENT
         resource, namespace = self._address(owner)
+        await WORKERS.pause_if_spent()
         try:
             found = await metadata.get(self.context.client, resource, namespace, owner.name)
         except NotFound:

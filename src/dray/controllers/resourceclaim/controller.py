@@ -18,12 +18,15 @@ from dray.client.resources import PODS, ObjectKey, Resource, key_of
 from dray.controllers.controller import Controller, ControllerContext
 from dray.controllers.resourceclaim.creator import ClaimCreator
 from dray.controllers.resourceclaim.generation import Claim, Generation, Template
+from dray.controllers.resourceclaim.groups import is_group
 from dray.controllers.resourceclaim.reservation import has_needless_finalizer, owning_pod
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod
     from dray.api.types.meta import ObjectMeta, OwnerReference
     from dray.api.types.resource import ResourceClaimConsumerReference
+    from dray.api.types.scheduling_v1beta1 import PodGroup
+    from dray.controllers.resourceclaim.groups import GroupClaims
 
 _MAX_DELETED_PODS: Final = 5000
 
@@ -31,7 +34,7 @@ _MAX_DELETED_PODS: Final = 5000
 class WorkItem(NamedTuple):
     """A pod or a claim to look at."""
 
-    kind: str  # "pod" or "claim"
+    kind: str  # "pod", "claim" or "group"
     namespace: str
     name: str
 
@@ -41,8 +44,16 @@ class ResourceClaimController(Controller[WorkItem], Generic[Claim, Template]):
 
     workers = 50
 
-    def __init__(self, context: ControllerContext, generation: Generation[Claim, Template]) -> None:
+    def __init__(
+        self,
+        context: ControllerContext,
+        generation: Generation[Claim, Template],
+        *,
+        groups: GroupClaims | None = None,
+    ) -> None:
+        """``groups``: where PodGroups have claims."""
         super().__init__(context)
+        self._groups = groups
         self._generation: Generation[Claim, Template] = generation
         self._pods = generation.informers.pods
         self._claims: Informer[Claim] = generation.informers.claims
@@ -57,6 +68,8 @@ class ResourceClaimController(Controller[WorkItem], Generic[Claim, Template]):
         self._pods.add_handler(on_set=self._pod_set, on_delete=self._pod_deleted)
         self._claims.add_handler(on_set=self._claim_set, on_delete=self._claim_deleted)
         generation.informers.templates.add_handler(on_set=self._template_set)
+        if groups is not None:
+            groups.informer.add_handler(on_set=self._group_set, on_delete=self._group_deleted)
 
     # -- events -----------------------------------------------------------------------------------------------------
 
@@ -126,11 +139,30 @@ class ResourceClaimController(Controller[WorkItem], Generic[Claim, Template]):
 
     def _template_set(self, template: Template) -> None:
         self._recheck_pods(self._creator.template_observed(template))
+        if self._groups is not None:
+            for key in self._groups.template_observed(template):
+                self.enqueue(WorkItem("group", *key))
         if self._generation.is_secondary:
             namespace = template["metadata"]["namespace"]
             for pod in list(self._pods.items()):
                 if pod["metadata"]["namespace"] == namespace:
                     self._pod_set(pod)
+
+    # -- groups -----------------------------------------------------------------------------------------------------
+
+    def _group_set(self, group: PodGroup) -> None:
+        assert self._groups is not None
+        if self._groups.needs_claims(group):
+            self.enqueue(WorkItem("group", group["metadata"]["namespace"], group["metadata"]["name"]))
+        if group["spec"].get("resourceClaims"):
+            namespace, name = group["metadata"]["namespace"], group["metadata"]["name"]
+            for pod in self._pods.by_index("pod group of claims", f"{namespace}/{name}"):
+                self._pod_set(pod)
+
+    def _group_deleted(self, group: PodGroup) -> None:
+        assert self._groups is not None
+        for name in self._groups.names(group):
+            self.enqueue(WorkItem("claim", group["metadata"]["namespace"], name))
 
     def _recheck_pods(self, pods: Iterable[ObjectKey]) -> None:
         for key in pods:
@@ -191,6 +223,8 @@ class ResourceClaimController(Controller[WorkItem], Generic[Claim, Template]):
 
     def _is_used_by(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool | None:
         """Whether a consumer still exists; None if only the server can tell."""
+        if self._groups is not None and is_group(consumer):
+            return self._groups.is_used_by(namespace, consumer)
         if consumer.get("apiGroup") or consumer["resource"] != "pods":
             return True  # the controller knows nothing of consumers that are not pods
         pod = self._pods.get(namespace, consumer["name"])
@@ -211,6 +245,9 @@ class ResourceClaimController(Controller[WorkItem], Generic[Claim, Template]):
     async def sync(self, key: WorkItem) -> float | None:
         if key.kind == "pod":
             await self._sync_pod(key)
+        elif key.kind == "group":
+            if self._groups is not None and (group := self._groups.informer.get(key.namespace, key.name)):
+                await self._groups.sync(group)
         else:
             await self._sync_claim(key)
             if self._generation.is_secondary:
@@ -309,6 +346,8 @@ class ResourceClaimController(Controller[WorkItem], Generic[Claim, Template]):
         known = self._is_used_by(namespace, consumer)
         if known is not None:
             return known
+        if self._groups is not None and is_group(consumer):
+            return await self._groups.is_still_used_by(namespace, consumer)
         # The pod may be so new that no informer has shown it; then its claim must stay reserved.
         try:
             pod = await self.context.client.get(PODS, namespace, consumer["name"])

@@ -155,6 +155,11 @@ class ClaimCreator(Generic[Claim, Template]):
         template = claims.claim_and_template_names(entry)[1]
         if template is None or self._generation.is_of_another_generation(pod, entry):
             return None, False
+        if (shared := self._generation.shared_claim(pod, entry)) is not None:
+            if not shared:
+                return None, False
+            seen = claims.known_reference(pod, entry)
+            return {"name": name, "resourceClaimName": shared}, seen is None or seen.claim != shared
         try:
             known = claims.reference(pod, entry, fixed_names=self._generation.names_follow_pods).claim
         except claims.ClaimNotCreated:

@@ -45,6 +45,14 @@ def _named_claims(pod: Pod) -> list[str]:
     ]
 
 
+def _groups_of_claims(pod: Pod) -> list[str]:
+    """Index: the group of a pod that has claims."""
+    spec = pod["spec"]
+    if "schedulingGroup" not in spec or not spec.get("resourceClaims"):
+        return []
+    return [f"{pod['metadata']['namespace']}/{spec['schedulingGroup'].get('podGroupName', '')}"]
+
+
 def _owner_uid(claim: ResourceClaim | ClassicClaim) -> list[str]:
     """Index: the pod for which a claim was made."""
     owner = owning_pod(claim)
@@ -75,7 +83,7 @@ class ClaimInformers(Generic[Claim, Template]):
         if context.discovered is not None:
             others = context.discovered.first_served(RESOURCE_CLAIM_TEMPLATES, other_versions)
         return cls(
-            get(PODS, indexers={"named claim": _named_claims}),
+            get(PODS, indexers={"named claim": _named_claims, "pod group of claims": _groups_of_claims}),
             get(resource, indexers={"owning pod": _owner_uid}),
             get(context.resource(templates, *versions)),
             get(others) if others is not None else None,
@@ -140,6 +148,10 @@ class Generation(Protocol[Claim, Template]):
 
     def new_claim(self, pod: Pod, entry: str, template: Template) -> Claim:
         """The claim to create for an entry of the pod."""
+
+    def shared_claim(self, pod: Pod, entry: PodResourceClaim) -> str | None:
+        """The claim of the pod's group that an entry stands for; empty while it is not made, None: the pod's own."""
+        return None
 
     def requests_admin_access(self, claim: Claim) -> bool:
         return False

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dray.api import claims
 from dray.api.groups.resource.classic import bridge
 from dray.client.informers import Informer
-from dray.client.resources import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from dray.client.resources import POD_GROUPS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dray.controllers.controller import ControllerContext
 from dray.controllers.resourceclaim.controller import ResourceClaimController
 from dray.controllers.resourceclaim.generation import (
@@ -17,6 +17,7 @@ from dray.controllers.resourceclaim.generation import (
     ClaimInformers,
     Generation,
 )
+from dray.controllers.resourceclaim.groups import GroupClaims, group_claim
 from dray.controllers.resourceclaim.metrics import count_claims, requests_admin_access
 from dray.controllers.resourceclaim.reservation import released_status, should_reserve
 from dray.controllers.resourceclaim.template import claim_from_template
@@ -24,6 +25,7 @@ from dray.controllers.resourceclaim.template import claim_from_template
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodResourceClaim
     from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+    from dray.api.types.scheduling_v1beta1 import PodGroup
 
 
 class ModernGeneration(Generation["ResourceClaim", "ResourceClaimTemplate"]):
@@ -40,6 +42,15 @@ class ModernGeneration(Generation["ResourceClaim", "ResourceClaimTemplate"]):
         self.informers = informers
         self._quirks = context.quirks
         self._creates_with_finalizer = creates_with_finalizer
+        self.groups: GroupClaims | None = None
+
+    def shared_claim(self, pod: Pod, entry: PodResourceClaim) -> str | None:
+        return self.groups.shared_claim(pod, entry) if self.groups is not None else None
+
+    def new_group_claim(self, group: PodGroup, entry: str, template: ResourceClaimTemplate) -> ResourceClaim:
+        """The claim to create for an entry of a group."""
+        stand_in = cast("Pod", {"metadata": group["metadata"], "spec": {}})
+        return group_claim(group, entry, template, self.new_claim(stand_in, entry, template))
 
     def is_of_this_generation(self, claim: ResourceClaim) -> bool:
         return self.is_alone or not bridge.is_classic(claim)
@@ -97,9 +108,14 @@ class ModernResourceClaimController(ResourceClaimController["ResourceClaim", "Re
             versions=MODERN_VERSIONS,
             other_versions=CLASSIC_VERSIONS,
         )
-        super().__init__(
-            context, ModernGeneration(context, informers, creates_with_finalizer=creates_with_finalizer)
+        generation = ModernGeneration(context, informers, creates_with_finalizer=creates_with_finalizer)
+        served = (
+            context.discovered is None
+            or context.discovered.first_served(POD_GROUPS, ("v1beta1",)) is not None
         )
+        if context.quirks.creates_claims_of_groups and served:
+            generation.groups = GroupClaims(context, generation)
+        super().__init__(context, generation, groups=generation.groups)
         context.metrics.registry.gauge(
             "resourceclaim_controller_resource_claims",
             "Number of ResourceClaims, categorized by allocation status, admin access, and source. Source can be "

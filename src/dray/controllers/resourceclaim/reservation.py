@@ -54,6 +54,6 @@ def should_reserve(pod: Pod, claim: ResourceClaim) -> bool:
     return (
         bool(pod["spec"].get("nodeName"))
         and claims.allocation(claim) is not None
-        and not claims.is_reserved_for(claim, pod["metadata"]["uid"])
+        and not claims.may_use(pod, claim)
         and not pods.is_done(pod)
     )

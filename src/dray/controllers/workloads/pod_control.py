@@ -17,11 +17,12 @@ from dray.controllers.workloads.expectations import Expectations
 if TYPE_CHECKING:
     from dray.api.types.apps import DaemonSet, ReplicaSet, StatefulSet
     from dray.api.types.batch import Job
-    from dray.api.types.core import Pod
+    from dray.api.types.core import Pod, ReplicationController
+    from dray.api.types.meta import LabelSelector
 
 
 #: The kinds whose objects own pods.
-Owner = TypeVar("Owner", "DaemonSet", "Job", "ReplicaSet", "StatefulSet")
+Owner = TypeVar("Owner", "DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,10 +78,14 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
     def _pod_orphaned(self, pod: Pod) -> None:
         """A pod without a controller: owners that select it may adopt it."""
         for owner in self._owners.items():
-            if owner["metadata"]["namespace"] == pod["metadata"]["namespace"] and controller_ref.matches(
-                owner["spec"].get("selector")
-            )(pod):
+            same = owner["metadata"]["namespace"] == pod["metadata"]["namespace"]
+            if same and controller_ref.matches(self.selector(owner))(pod):
                 self.enqueue(key_of(owner))
+
+    def selector(self, owner: Owner) -> LabelSelector | None:
+        """Which pods an owner looks after."""
+        found: LabelSelector | None = owner["spec"].get("selector")  # type: ignore[assignment]
+        return found
 
     def _owner_of(self, pod: Pod) -> ObjectKey | None:
         """The key of a pod's owner, where that is one of ours."""
@@ -102,7 +107,7 @@ class PodOwnerController(Controller[ObjectKey | Key], Generic[Owner, Key]):
             *own,
             *self._pods.by_index("owner", controller_ref.orphans_of(owner["metadata"]["namespace"])),
         ]
-        wanted = test or controller_ref.matches(owner["spec"].get("selector"))
+        wanted = test or controller_ref.matches(self.selector(owner))
         return await controller_ref.claim_objects(
             self.context.client, self.resource, owner, PODS, known, wanted, finalizers=self.finalizers
         )

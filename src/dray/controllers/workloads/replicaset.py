@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from dray.api.errors import StatusError
 from dray.api.objects import controller_of
@@ -17,7 +17,7 @@ from dray.controllers.workloads.pod_control import PodOwnerController
 
 if TYPE_CHECKING:
     from dray.api.types.apps import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
-    from dray.api.types.core import Pod
+    from dray.api.types.core import Pod, ReplicationController
 
 
 _BURST: Final = 500  # pods that are made or deleted before a set is looked at again
@@ -25,7 +25,7 @@ REPLICA_FAILURE: Final = "ReplicaFailure"
 
 
 def status_of(
-    rs: ReplicaSet,
+    rs: ReplicaSet | ReplicationController,
     active: Sequence[Pod],
     now: float,
     *,
@@ -61,9 +61,11 @@ def status_of(
     return {**status, "conditions": conditions} if conditions else status
 
 
-class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
-    name = "replicaset-controller"
-    resource = REPLICASETS
+Replicas = TypeVar("Replicas", "ReplicaSet", "ReplicationController")
+
+
+class ReplicaController(PodOwnerController[Replicas, ObjectKey]):
+    """A controller of objects that want a number of pods alike."""
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
@@ -75,7 +77,7 @@ class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
         if rs is None:
             return None
         own = self._owned_pods(rs)
-        selected = controller_ref.matches(rs["spec"]["selector"])
+        selected = controller_ref.matches(self.selector(rs))
         # Pods that have finished are neither adopted nor released.
         active = await self._claim(
             rs,
@@ -115,21 +117,26 @@ class ReplicaSetController(PodOwnerController["ReplicaSet", ObjectKey]):
             "lastTransitionTime": from_epoch(self.context.clock()),
         }
 
-    async def _manage(self, key: ObjectKey, rs: ReplicaSet, active: list[Pod], missing: int) -> None:
+    async def _manage(self, key: ObjectKey, rs: Replicas, active: list[Pod], missing: int) -> None:
         if missing > 0:
             template = rs["spec"]["template"]
             await owned_pods.slow_start_batch(
                 min(missing, _BURST),
-                lambda: self._create_pod(key, rs, owned_pods.pod_from_template(template, REPLICASETS, rs)),
+                lambda: self._create_pod(key, rs, owned_pods.pod_from_template(template, self.resource, rs)),
             )
         elif missing < 0:
             surplus = owned_pods.ranked_for_deletion(active, self._pods_per_node(rs))[: min(-missing, _BURST)]
             await for_each(surplus, lambda pod: self._delete_pod(key, rs, pod))
 
-    def _pods_per_node(self, rs: ReplicaSet) -> Counter[str]:
+    def _pods_per_node(self, rs: Replicas) -> Counter[str]:
         """How many pods of the same deployment, whatever their template, are on each node."""
         above = controller_of(rs)
         sets = self._owners.by_index("owner", above["uid"]) if above is not None else ()
         return Counter(
             pod["spec"].get("nodeName", "") for one in sets for pod in self._owned_pods(one) if is_active(pod)
         )
+
+
+class ReplicaSetController(ReplicaController["ReplicaSet"]):
+    name = "replicaset-controller"
+    resource = REPLICASETS

@@ -35,16 +35,25 @@ class Binder:
 
     async def bind(self, pod: PodInfo, node: str, claims: ClaimBinding) -> None:
         """Raises ``BindingError`` with upstream's words."""
+        await self.bind_pod(pod, node, patched_pod=await self.write_claims(pod, node, claims))
+
+    async def write_claims(self, pod: PodInfo, node: str, claims: ClaimBinding) -> Pod | None:
+        """PreBind. The pod, if it was written when its nominatedNodeName was set."""
         patched_pod: Pod | None = None
-        stage = f'PreBind plugin "{dynamic_resources.PLUGIN}"'
         try:
             if self._sets_nominated_node_name(claims.pre_flight()):
                 patched_pod = await self._reporter.set_nominated_node_name(pod, node)
             await claims.write()
-            stage = 'Bind plugin "DefaultBinder"'
-            await self._client.bind(pod.namespace, pod.name, node, uid=pod.uid)
         except (StatusError, BindingError) as problem:
-            raise BindingError(f"running {stage}: {problem}", patched_pod=patched_pod) from problem
+            raise _failed(f'PreBind plugin "{dynamic_resources.PLUGIN}"', problem, patched_pod) from problem
+        return patched_pod
+
+    async def bind_pod(self, pod: PodInfo, node: str, *, patched_pod: Pod | None = None) -> None:
+        """Bind."""
+        try:
+            await self._client.bind(pod.namespace, pod.name, node, uid=pod.uid)
+        except StatusError as problem:
+            raise _failed('Bind plugin "DefaultBinder"', problem, patched_pod) from problem
         self._reporter.scheduled(pod, node)
 
     def _sets_nominated_node_name(self, pre_flight: PreFlight) -> bool:
@@ -54,3 +63,8 @@ class Binder:
             case NominatedNodePolicy.WHEN_WAITING:
                 return pre_flight is PreFlight.WAITS
         return False
+
+
+def _failed(stage: str, problem: StatusError | BindingError, patched_pod: Pod | None) -> BindingError:
+    may_pass = isinstance(problem, StatusError) and (problem.http_code >= 500 or problem.http_code == 429)
+    return BindingError(f"running {stage}: {problem}", patched_pod=patched_pod, may_pass=may_pass)

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 class BindingError(Exception):
     """The pod could not be bound, and what is reserved for it must be released.
 
-    ``patched_pod``: the pod as it was written when its nominatedNodeName was set.
+    ``patched_pod``: the pod as it was written when its nominatedNodeName was set. ``may_pass``: the server did not
+    answer, or had too much to do.
     """
 
-    def __init__(self, message: str, *, patched_pod: Pod | None = None) -> None:
+    def __init__(self, message: str, *, patched_pod: Pod | None = None, may_pass: bool = False) -> None:
         super().__init__(message)
         self.patched_pod = patched_pod
+        self.may_pass = may_pass
 
 
 class PreFlight(Enum):
@@ -50,8 +52,11 @@ class ClaimBinding(Protocol):
         """PreBind: write allocations and reservations. Raises ``StatusError`` or ``BindingError``."""
         ...
 
-    async def release(self) -> None:
-        """Unreserve: forget the allocations, then take back what was written."""
+    async def release(self, *, deallocate: bool = False) -> None:
+        """Unreserve: forget the allocations, then take back what was written.
+
+        ``deallocate``: also the allocations, which otherwise stay for the pod's next attempt.
+        """
         ...
 
     async def done(self) -> None:
@@ -84,7 +89,7 @@ class NoClaims:
     async def write(self) -> None:
         pass
 
-    async def release(self) -> None:
+    async def release(self, *, deallocate: bool = False) -> None:
         pass
 
     async def done(self) -> None:

@@ -6,12 +6,14 @@ nobody ever sees one without the other.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
-from dray.api import claims
+from dray.api import claims, objects
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS, RESOURCE_CLAIMS
@@ -23,7 +25,7 @@ from dray.scheduler.binding.claim_binding import BindingError, NoClaims, PreFlig
 from dray.scheduler.events.pod_status import timestamp
 
 if TYPE_CHECKING:
-    from dray.api.types.core import PodExtendedResourceClaimStatus
+    from dray.api.types.core import Pod, PodExtendedResourceClaimStatus
     from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
     from dray.placement.cache.claims import ClaimCache
     from dray.placement.cache.pods import PodInfo
@@ -64,6 +66,11 @@ class DeviceClaimBinders:
         self.quirks = quirks
         self.metrics = metrics
         self.clock = clock
+        self._group_claims: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def group_claim_lock(self, uid: str) -> asyncio.Lock:
+        """Members of a group write a claim that they share one after the other."""
+        return self._group_claims.setdefault(uid, asyncio.Lock())
 
     def of(
         self, pod: PodInfo, node: str, reservation: Reservation | None, *, binding_timeout: float
@@ -97,26 +104,69 @@ class DeviceClaimBinders:
         else:
             self.claim_cache.set_claim(written)
 
-    async def unreserve(self, pod: PodInfo, reserved: Sequence[ResourceClaim]) -> None:
-        """Take back reservations that a failed binding has left behind; allocations stay for the next pod."""
-        if not reserved or await self._is_bound(pod):
+    async def unreserve(
+        self, pod: PodInfo, reserved: Sequence[ResourceClaim], *, deallocate: bool = False, group: str = ""
+    ) -> None:
+        """Take back reservations that a failed binding has left behind.
+
+        Allocations stay for the next attempt, as upstream, unless they are to be deallocated. A pod that is deleted has
+        no next attempt, and the claim controller frees a claim only when it takes the last reservation away itself: so
+        the scheduler frees it here. ``group``: the uid of the group that has reserved claims of the pod.
+        """
+        if not reserved:
             return
+        current = await self._current(pod)
+        if current is not None and current["spec"].get("nodeName"):
+            return
+        is_last_attempt = current is None or objects.is_terminating(current)
         for claim in reserved:
             metadata = claim["metadata"]
-            patch = {
-                "metadata": {"uid": metadata["uid"]},
-                "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
-            }
             try:
-                await self.client.patch_status(
-                    RESOURCE_CLAIMS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
-                )
+                if deallocate or (is_last_attempt and objects.controller_of(claim) is None):
+                    await self._free([pod.uid, group] if group else [pod.uid], claim)
+                else:
+                    await self._remove_reservations([pod.uid], claim)
             except NotFound:
                 pass
             except StatusError as problem:
                 log.warning(
                     "claim %s/%s stays reserved: %s", metadata["namespace"], metadata["name"], problem
                 )
+
+    async def _remove_reservations(self, users: Collection[str], claim: ResourceClaim) -> None:
+        metadata = claim["metadata"]
+        patch = {
+            "metadata": {"uid": metadata["uid"]},
+            "status": {"reservedFor": [{"$patch": "delete", "uid": uid} for uid in users]},
+        }
+        await self.client.patch_status(
+            RESOURCE_CLAIMS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+        )
+
+    async def _free(self, users: Collection[str], claim: ResourceClaim) -> None:
+        """Remove the reservations for these uids, and with the last reservation the allocation, in one write."""
+        metadata = claim["metadata"]
+        for _ in range(_ATTEMPTS):
+            current = await self.client.get(RESOURCE_CLAIMS, metadata["namespace"], metadata["name"])
+            if current["metadata"]["uid"] != metadata["uid"]:
+                return
+            status = (current.get("status") or {}).copy()
+            before = status.get("reservedFor") or ()
+            status["reservedFor"] = [r for r in before if r["uid"] not in users]
+            if len(status["reservedFor"]) == len(before):
+                return
+            if not status["reservedFor"]:
+                status.pop("allocation", None)
+                status.pop("devices", None)
+            try:
+                written = await self.client.update_status(
+                    RESOURCE_CLAIMS, metadata["namespace"], {**current, "status": status}
+                )
+            except Conflict:
+                continue
+            self.claim_cache.set_claim(written)
+            return
+        await self._remove_reservations(users, claim)
 
     async def delete(self, pod: PodInfo, claim: ResourceClaim) -> None:
         """Delete a claim for extended resources of a failed attempt, unless somebody has begun to use it."""
@@ -142,11 +192,18 @@ class DeviceClaimBinders:
 
     async def _is_bound(self, pod: PodInfo) -> bool:
         """Whether the pod has a node all the same: by a write whose answer was lost, or by another scheduler."""
+        current = await self._current(pod)
+        return current is not None and bool(current["spec"].get("nodeName"))
+
+    async def _current(self, pod: PodInfo) -> Pod | None:
+        """The pod as it is stored; None if it is gone, or as given where the server does not answer."""
         try:
             current = await self.client.get(PODS, pod.namespace, pod.name)
+        except NotFound:
+            return None
         except StatusError:
-            return False
-        return current["metadata"]["uid"] == pod.uid and bool(current["spec"].get("nodeName"))
+            return pod.document
+        return current if current["metadata"]["uid"] == pod.uid else None
 
 
 class DeviceClaimBinding:
@@ -156,10 +213,12 @@ class DeviceClaimBinding:
         "_binders",
         "_claims",
         "_created",
+        "_group",
         "_node",
         "_plan",
         "_pod",
         "_reserved",
+        "_shared",
         "_timeout",
         "_waits",
     )
@@ -178,6 +237,8 @@ class DeviceClaimBinding:
         self._node = node
         self._claims = reservation.claims
         self._plan = reservation.plan
+        self._group = reservation.group
+        self._shared = reservation.shared  # the claims that are reserved for the group
         self._timeout = binding_timeout
         #: Claims that have been, or may have been, reserved in this cycle. Another scheduler may have reserved others
         #: for the pod, and those are not released here.
@@ -206,7 +267,9 @@ class DeviceClaimBinding:
         plan = self._plan
         bound: list[ResourceClaim] = []
         for claim in self._claims:
-            if not claims.is_reserved_for(claim, self._pod.uid):
+            if claim["metadata"]["uid"] in self._shared:
+                claim = await self._bind_group_claim(claim)
+            elif not claims.is_reserved_for(claim, self._pod.uid):
                 claim = await self._bind_claim(claim, plan.allocation_for(claim))
             bound.append(claim)
         if plan.extended_resource_claim is not None:
@@ -220,6 +283,21 @@ class DeviceClaimBinding:
             outcome = await self._binders.waiter.wait(self._pod, bound, limit=self._timeout)
             if isinstance(outcome, binding_conditions.Failed):
                 raise BindingError(outcome.message)
+
+    async def _bind_group_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        """The first member that gets here allocates and reserves the claim, for the group; the others have nothing to do."""
+        assert self._group is not None
+        metadata = claim["metadata"]
+        async with self._binders.group_claim_lock(metadata["uid"]):
+            current = self._binders.claim_cache.claim(metadata["namespace"], metadata["name"])
+            if current is None or current["metadata"]["uid"] != metadata["uid"]:
+                raise BindingError(
+                    f"claim {metadata['namespace']}/{metadata['name']} got deleted in the meantime"
+                )
+            if claims.is_reserved_for(current, self._group.uid):
+                return current
+            allocation = None if claims.allocation(current) is not None else claims.allocation(claim)
+            return await self._bind_claim(current, allocation or self._plan.allocation_for(claim))
 
     async def _bind_claim(self, claim: ResourceClaim, allocation: AllocationResult | None) -> ResourceClaim:
         """Add the finalizer, then allocation and reservation together; after a conflict from a fresh read."""
@@ -289,10 +367,11 @@ class DeviceClaimBinding:
                 allocation is not None or self._binders.quirks.dates_foreign_allocations
             ):
                 status["allocation"] = {**current, "allocationTimestamp": timestamp(self._binders.clock())}
-        status["reservedFor"] = [
-            *(status.get("reservedFor") or ()),
-            claims.consumer_reference(self._pod.document),
-        ]
+        if self._group is not None and claim["metadata"]["uid"] in self._shared:
+            consumer = claims.group_reference(self._group.document)
+        else:
+            consumer = claims.consumer_reference(self._pod.document)
+        status["reservedFor"] = [*(status.get("reservedFor") or ()), consumer]
         return {**claim, "status": status}
 
     async def _bind_extended_resource_claim(self, plan: NodePlan, claim: ResourceClaim) -> ResourceClaim:
@@ -337,12 +416,20 @@ class DeviceClaimBinding:
 
     # -- unreserve --------------------------------------------------------------------------------------------------
 
-    async def release(self) -> None:
+    async def release(self, *, deallocate: bool = False) -> None:
         pod, binders, created = self._pod, self._binders, self._created
         claim_cache = binders.claim_cache
         for claim in self._plan.claims:
             claim_cache.forget(claim["metadata"].get("uid") or extended_resources.in_memory_uid(pod))
-        await binders.unreserve(pod, [c for c in self._reserved if c is not created])
+        # A claim of the group stays reserved for the other members, until the group is deleted or all are taken back.
+        group = self._group.uid if deallocate and self._group is not None else ""
+        mine = [c for c in self._reserved if c is not created]
+        await binders.unreserve(
+            pod,
+            mine if group else [c for c in mine if c["metadata"]["uid"] not in self._shared],
+            deallocate=deallocate,
+            group=group,
+        )
         if created is not None:
             metadata = created["metadata"]
             claim_cache.forget(metadata["uid"])

@@ -99,7 +99,8 @@ class ClassicClaimBinding:
             )
             self.classic_cache.set_claim(written)
 
-    async def release(self) -> None:
+    async def release(self, *, deallocate: bool = False) -> None:
+        """A classic claim is deallocated by its driver."""
         for claim in self.reservation.plan.claims:
             self.classic_cache.forget(claim)
         for claim in self.reservation.claims:
@@ -144,9 +145,9 @@ class MixedClaimBinding:
         await self.device.write()
         await self.classic.write()
 
-    async def release(self) -> None:
-        await self.classic.release()
-        await self.device.release()
+    async def release(self, *, deallocate: bool = False) -> None:
+        await self.classic.release(deallocate=deallocate)
+        await self.device.release(deallocate=deallocate)
 
     async def done(self) -> None:
         await self.classic.done()

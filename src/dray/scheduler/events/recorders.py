@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from dray.client.events import EventRecorder
 
@@ -26,7 +26,7 @@ class Recorder(Protocol):
         message: str,
         *,
         action: str = "",
-        related: tuple[Resource[Pod], Pod] | None = None,
+        related: tuple[Resource[Any], Any] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> None: ...
 
@@ -47,7 +47,7 @@ class Recorders:
         message: str,
         *,
         action: str = "",
-        related: tuple[Resource[Pod], Pod] | None = None,
+        related: tuple[Resource[Any], Any] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
         chosen = self._by_name.get((obj.get("spec") or {}).get("schedulerName") or "", self._first)

@@ -10,7 +10,7 @@ import msgspec
 
 from dray.allocation import Reasons
 from dray.api.errors import NotFound, StatusError
-from dray.client.resources import PODS
+from dray.client.resources import POD_GROUPS, PODS
 from dray.placement.cache.pods import PodInfo
 from dray.scheduler.events.pod_status import PodStatusWriter
 from dray.scheduler.events.recorders import Recorder
@@ -18,6 +18,7 @@ from dray.scheduler.quirks import SchedulerQuirks
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodCondition, PodStatus
+    from dray.api.types.scheduling_v1beta1 import PodGroup
     from dray.scheduler.events.pod_status import ClearedField
 
 log = logging.getLogger(__name__)
@@ -135,6 +136,12 @@ class Reporter:
             text,
             action="Preempting",
             related=(PODS, by.document) if self._quirks.refers_to_preemptor else None,
+        )
+
+    def preempted_by_group(self, victim: PodInfo, text: str, *, by: PodGroup) -> None:
+        """Event of a victim of a group."""
+        self._recorder.event(
+            PODS, victim.document, "Normal", "Preempted", text, action="Preempting", related=(POD_GROUPS, by)
         )
 
 

@@ -7,6 +7,7 @@ or needs no node any more. Events that may help a pod are reported here.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,15 @@ from dray.placement.cache.pods import PodInfo, PodInfoFactory
 from dray.placement.plugins import dynamic_resources
 from dray.placement.profiles import Profiles
 from dray.scheduler.queue import queueing_hints
+from dray.scheduler.queue.pending_groups import PendingGroups
 from dray.scheduler.queue.scheduling_queue import QueuedPodInfo, QueueingHint, SchedulingQueue
 
 if TYPE_CHECKING:
     from dray.api.types import Object
     from dray.api.types.core import Pod, PodResourceClaimStatus
     from dray.api.types.resource import ResourceClaim
-    from dray.placement.cache.nodes import NodeInfo
+    from dray.placement.cache.groups import GroupCache
+    from dray.placement.cache.nodes import ClusterCache, NodeInfo
 
 
 class PendingPods:
@@ -34,8 +37,13 @@ class PendingPods:
         *,
         requeued_by_any_change: bool,
         skipped: Callable[[PodInfo], None],
+        groups: GroupCache | None = None,
+        cluster: ClusterCache | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``skipped`` is called with pods that are deleted when they are about to be tried.
+
+        ``groups`` and ``cluster``: where pods of a PodGroup are scheduled together.
 
         ``requeued_by_any_change``: any update of an unschedulable pod requeues the pod.
         """
@@ -46,12 +54,21 @@ class PendingPods:
         self._requeued_by_any_change = requeued_by_any_change
         self._skipped = skipped
         self._users: dict[tuple[str, str], set[str]] = {}  # claim → pods in the queue that name it
-        self._pod_infos = PodInfoFactory()
+        self._pod_infos = PodInfoFactory(512)
+        self.groups: PendingGroups | None = None
+        if groups is not None and cluster is not None:
+            quirks = next(iter(profiles.by_name.values())).quirks
+            self.groups = PendingGroups(
+                queue, groups, cluster, quirks, gate_of=self._gate, wake=self.wakeup.set, clock=clock
+            )
 
     # -- adding and deleting -----------------------------------------------------------------------------------------
 
     def add_or_update(self, uid: str, document: Pod) -> None:
         """A pod without a node is there, or has changed."""
+        if self.groups is not None and "schedulingGroup" in document["spec"]:
+            self._add_or_update_member(self.groups, uid, document)
+            return
         entry = self.queue.get(uid)
         if "deletionTimestamp" in document["metadata"]:
             if entry is not None:
@@ -79,16 +96,29 @@ class PendingPods:
             self.queue.update(pod, gate=self._gate(pod), may_help=may_help)
         self.wakeup.set()
 
+    def _add_or_update_member(self, groups: PendingGroups, uid: str, document: Pod) -> None:
+        if "deletionTimestamp" in document["metadata"]:
+            if (entry := groups.remove(uid)) is not None:
+                self._unlink(entry.pod)
+            return
+        self._link(groups.add_or_update(uid, document))
+
     def delete(self, uid: str) -> None:
         """The pod needs no node any more. An assumed pod has left the queue already."""
-        if self.assumed.pop(uid, None) is None and (entry := self.queue.discard(uid)) is not None:
-            self._unlink(entry.pod)
+        if self.assumed.pop(uid, None) is None:
+            entry = self.queue.discard(uid)
+            if entry is None and self.groups is not None:
+                entry = self.groups.remove(uid)
+            if entry is not None:
+                self._unlink(entry.pod)
         self._profiles.delete_nominated_pod(uid)
 
     def assume(self, pod: PodInfo, node: str) -> None:
         """A node is chosen for the pod, which has left the queue."""
         self._unlink(pod)
         self.assumed[pod.uid] = node
+        if pod.group and self.groups is not None:
+            self.groups.remove(pod.uid)
 
     def forget(self, uid: str) -> None:
         """The pod is not bound after all: updates of it count again."""
@@ -97,12 +127,22 @@ class PendingPods:
     def retry(self, entry: QueuedPodInfo) -> None:
         """A pod that was assumed could not be bound, and is tried again."""
         self._link(entry.pod)
+        if entry.pod.group and self.groups is not None:
+            self.groups.retry(entry)
+            return
         gate = self._gate(entry.pod)
         if gate:
             self.queue.add(entry.pod, gate=gate)
         else:
             self.queue.add_unschedulable(entry, rejected_by=frozenset(), error=True)
         self.wakeup.set()
+
+    def retry_gang(self, members: Sequence[QueuedPodInfo], gang: QueuedPodInfo) -> None:
+        """No member of a gang could be bound, and all are tried again, after the backoff of the gang's entry."""
+        assert self.groups is not None
+        for entry in members:
+            self._link(entry.pod)
+        self.groups.retry_gang(members, gang)
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -141,6 +181,9 @@ class PendingPods:
     def recheck(self, claim: Object) -> None:
         """Lift the gate of the pods that waited for this claim alone."""
         for uid in self._users_of(claim):
+            if self.groups is not None and uid in self.groups:
+                self.groups.recheck(uid)
+                continue
             entry = self.queue.at_gate(uid)
             if entry is not None and not self._gate(entry.pod):
                 self.queue.update(entry.pod, gate="", may_help=True)
@@ -158,11 +201,15 @@ class PendingPods:
         return framework.claims.pre_enqueue(pod)
 
     def _users_of(self, claim: Object) -> set[str]:
-        """The pods that name a claim, and the pod that owns it."""
+        """The pods that name a claim, and the pod that owns it or the members of the group that does."""
         metadata = claim["metadata"]
         users = self._users.get((metadata["namespace"], metadata["name"]), ())
         owner = objects.controller_of(claim)
-        return {*users, owner["uid"]} if owner is not None else set(users)
+        if owner is None:
+            return set(users)
+        if self.groups is not None and owner["kind"] == "PodGroup":
+            return {*users, *self.groups.waiting_members(metadata["namespace"], owner["name"])}
+        return {*users, owner["uid"]}
 
     def _link(self, pod: PodInfo) -> None:
         for name in pod.named_claims:

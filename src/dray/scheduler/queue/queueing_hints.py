@@ -7,7 +7,7 @@ any of them said.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dray.api import claims
 from dray.placement.plugins import filters
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from dray.placement.cache.pods import PodInfo
     from dray.scheduler.queue.scheduling_queue import QueuedPodInfo
 
+#: The plugin that rejects whoever has to wait for a group that is first in line.
+IN_LINE: Final = "GangScheduling"
 _NODE_FILTERS: Mapping[str, filters.Filter] = {
     "NodeUnschedulable": filters.node_unschedulable,
     "TaintToleration": filters.taint_toleration,
@@ -76,6 +78,8 @@ def after_claim_event(entry: QueuedPodInfo, old: ResourceClaim | None, new: Reso
 def after_event(entry: QueuedPodInfo, kind: str) -> bool:
     """An object of another kind was added, updated or deleted; ``Classic`` is any kind of the classic generation."""
     by = entry.rejected_by
+    if kind in by:
+        return True
     match kind:
         case "ResourceSlice" | "DeviceTaintRule" | "Classic":
             return DYNAMIC_RESOURCES in by

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dray.placement.cache.pods import PodInfo
 
@@ -22,6 +22,7 @@ INITIAL_BACKOFF = 1.0
 MAX_BACKOFF = 10.0
 #: an unschedulable pod is requeued after this long even if no event could help it
 MAX_UNSCHEDULABLE_SECONDS = 300.0
+_FIRST = float("-inf")  # in place of a priority: before every other
 
 
 @dataclass(slots=True)
@@ -41,11 +42,21 @@ class QueuedPodInfo:
     in_flight: bool = False  # the outcome of the last attempt is still being written
     evaluation_seconds: float = 0.0  # what the selectors of its claims took in this attempt
     requeued: bool = False  # meanwhile an event happened that may help
+    goes_first: bool = False  # before all others, whatever their priority
+    gang: QueuedGang | None = None  # the entry stands for a group of pods, and ``pod`` is a stand-in
 
     def adopt_newer(self, written: Pod) -> None:
         """Go on with the pod as it was written, unless a newer version of it is known already."""
         if _version(written) > _version(self.pod.document):
             self.pod = self.pod.updated(written)
+
+
+class QueuedGang(Protocol):
+    """A group of pods that is in the queue as one entry."""
+
+    def may_be_helped(self, hint: QueueingHint) -> bool:
+        """Whether an event may help a member that was rejected."""
+        ...
 
 
 #: whether an event may help a pod
@@ -69,7 +80,7 @@ class SchedulingQueue:
         self._clock = clock
         self._backoff = partial(backoff, first=initial_backoff, longest=max_backoff)
         self._serial = itertools.count()
-        self._active_heap: list[tuple[int, float, int, str]] = []  # (-priority, since, serial, uid)
+        self._active_heap: list[tuple[float, float, int, str]] = []  # (-priority, since, serial, uid)
         self._backoff_heap: list[tuple[float, int, str]] = []  # (when, serial, uid)
         self._active: dict[str, tuple[QueuedPodInfo, int]] = {}  # uid → entry and its valid serial
         self._backing_off: dict[str, tuple[QueuedPodInfo, int]] = {}
@@ -95,6 +106,12 @@ class SchedulingQueue:
     def add(self, pod: PodInfo, *, gate: str = "") -> QueuedPodInfo:
         """A pod without a node. A gated pod is not tried until its gate is lifted."""
         return self._enter(pod, gate, self._activate)
+
+    def move_first(self, entry: QueuedPodInfo) -> None:
+        """The entry goes before all others."""
+        entry.goes_first = True
+        if entry.pod.uid in self._active:
+            self._activate(entry)
 
     def _enter(self, pod: PodInfo, gate: str, open_gate: Callable[[QueuedPodInfo], None]) -> QueuedPodInfo:
         entry = self.discard(pod.uid) or QueuedPodInfo(pod, since=self._clock())
@@ -206,7 +223,13 @@ class SchedulingQueue:
 
     def requeue(self, hint: QueueingHint) -> int:
         """Requeue every unschedulable pod that an event may help; returns how many."""
-        return self._requeue_all([e for e in self._unschedulable.values() if hint(e)])
+        return self._requeue_all(
+            [
+                e
+                for e in self._unschedulable.values()
+                if (hint(e) if e.gang is None else e.gang.may_be_helped(hint))
+            ]
+        )
 
     def requeue_these(self, uids: Iterable[str]) -> int:
         return self._requeue_all([self._unschedulable[u] for u in uids if u in self._unschedulable])
@@ -257,7 +280,8 @@ class SchedulingQueue:
     def _activate(self, entry: QueuedPodInfo) -> None:
         serial = next(self._serial)
         self._active[entry.pod.uid] = (entry, serial)
-        heapq.heappush(self._active_heap, (-entry.pod.priority, entry.since, serial, entry.pod.uid))
+        rank = _FIRST if entry.goes_first else -entry.pod.priority
+        heapq.heappush(self._active_heap, (rank, entry.since, serial, entry.pod.uid))
 
     def _back_off(self, entry: QueuedPodInfo) -> None:
         serial = next(self._serial)

@@ -13,8 +13,10 @@ from dray.client.resources import (
     DAEMONSETS,
     DEPLOYMENTS,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICASETS,
+    REPLICATION_CONTROLLERS,
     STATEFULSETS,
 )
 from tests.support.controlplane import NAMESPACE, ControlPlane, control_plane, pod_template
@@ -79,6 +81,44 @@ def test_a_deployment_rolls_to_a_new_template_and_back_without_losing_availabili
             assert back["metadata"]["annotations"]["deployment.kubernetes.io/revision-history"] == "1"
             scaled = await a.events("ScalingReplicaSet")
             assert any(f"up replica set {back['metadata']['name']} from 0 to 4" in m for m in scaled)
+
+    asyncio.run(play())
+
+
+def test_a_replication_controller_keeps_its_number_of_pods_and_leaves_them_behind(tmp_path: Path):
+    async def play() -> None:
+        controllers = (
+            "replicationcontroller-controller",
+            "disruption-controller",
+            "garbage-collector-controller",
+        )
+        async with control_plane(*controllers, data=tmp_path) as a, a.hollow_kubelet():
+            await a.pod("orphan", metadata={"labels": {"app": "x"}})
+            await a.create(REPLICATION_CONTROLLERS, "rc", {"replicas": 3, "template": pod_template(app="x")})
+
+            async def ready(count: int) -> bool:
+                status = (await a.get(REPLICATION_CONTROLLERS, "rc"))["status"]
+                return (status.get("replicas"), status.get("readyReplicas", 0)) == (count, count)
+
+            await wait_for("three pods", lambda: ready(3))
+            assert "orphan" in [pod["metadata"]["name"] for pod in await a.pods(app="x")], "it is adopted"
+            await a.create(
+                POD_DISRUPTION_BUDGETS,
+                "b",
+                {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+            )
+
+            async def expected() -> bool:
+                status = (await a.get(POD_DISRUPTION_BUDGETS, "b")).get("status", {})
+                return status.get("expectedPods") == 3
+
+            await wait_for("the budget to know the size", expected)
+            await a.change(REPLICATION_CONTROLLERS, "rc", {"replicas": 1})
+            await wait_for("one pod", lambda: ready(1))
+            await a.client.delete(REPLICATION_CONTROLLERS, NAMESPACE, "rc")
+            await a.wait_gone(REPLICATION_CONTROLLERS, "rc")
+            (left,) = await a.pods(app="x")
+            assert not left["metadata"].get("ownerReferences")
 
     asyncio.run(play())
 

@@ -17,12 +17,13 @@ from dray.api.objects import controller_of
 from dray.api.pods import is_active, is_terminal, phase
 from dray.api.times import from_epoch
 from dray.client.client import PatchType
-from dray.client.resources import JOBS, PODS, ObjectKey
+from dray.client.resources import JOBS, POD_GROUPS, PODS, ObjectKey
 from dray.controllers.controller import ControllerContext, for_each
 from dray.controllers.workloads import owned_pods
 from dray.controllers.workloads.job import backoff, completion, indexes
 from dray.controllers.workloads.job.backoff import Backoff, IndexFailures
 from dray.controllers.workloads.job.completion import FinishedCondition, JobCounts
+from dray.controllers.workloads.job.groups import JobGroups
 from dray.controllers.workloads.job.tracking import (
     counts_with_uncounted,
     status_of,
@@ -64,9 +65,13 @@ def has_ended(job: Job, pod: Pod) -> bool:
     return not completion.only_replace_failed_pods(job) and "deletionTimestamp" in pod["metadata"]
 
 
-def pod_for(job: Job, index: int | None = None, failures: IndexFailures | None = None) -> Pod:
+def pod_for(
+    job: Job, index: int | None = None, failures: IndexFailures | None = None, *, group: str = ""
+) -> Pod:
     """A pod of a job; for an indexed one, the pod of an index that has failed so often."""
     wanted = owned_pods.pod_from_template(job["spec"]["template"], JOBS, job)
+    if group:
+        wanted["spec"] = {**wanted["spec"], "schedulingGroup": {"podGroupName": group}}
     metadata = wanted["metadata"]
     finalizers = metadata.get("finalizers") or ()
     metadata["finalizers"] = [*finalizers, *(() if FINALIZER in finalizers else (FINALIZER,))]
@@ -112,6 +117,8 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
         self._released: dict[ObjectKey, set[str]] = {}  # pods that are still seen with their finalizer
         self._backoff: dict[ObjectKey, Backoff] = {}
         super().__init__(context)
+        served = context.discovered is None or context.discovered.first_served(POD_GROUPS, ("v1beta1",))
+        self._groups = JobGroups(context) if context.quirks.groups_jobs and served else None
 
     def _forget(self, key: ObjectKey) -> None:
         super()._forget(key)
@@ -159,6 +166,8 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
             return None
         if completion.is_job_finished(job):
             self._backoff.pop(key, None)
+            if self._groups is not None:
+                self._groups.forget(job)
             await self._release(key, self._owned_pods(job))
             return await self._delete_after_ttl(key, job)
         return await self._work(key, job, await self._claim(job, self._owned_pods(job)))
@@ -172,6 +181,7 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
     async def _work(self, key: ObjectKey, job: Job, pods: list[Pod]) -> float | None:
         now = self.context.clock()
         leaving = "deletionTimestamp" in job["metadata"]
+        group = await self._groups.of(job, pods) if self._groups is not None and not leaving else None
         recorded = {
             uid for uids in uncounted_terminated_pods(job).values() for uid in uids
         } | self._released.get(key, set())
@@ -208,7 +218,8 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
                 await self._release(key, pods if leaving else [p for p in pods if has_ended(job, p)])
                 managed = not leaving and self._expected.satisfied(key, self._owned_pods(job))
                 if managed:
-                    wait = await self._fill(key, job, job_counts, active, pods)
+                    name = group["metadata"]["name"] if group is not None else ""
+                    wait = await self._fill(key, job, job_counts, active, pods, group=name)
         except Conflict:
             raise
         except StatusError as failed:
@@ -276,6 +287,8 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
         job_counts: JobCounts,
         active: list[Pod],
         pods: list[Pod],
+        *,
+        group: str,
     ) -> float | None:
         """Make or delete pods; returns when to come again if failures have to be waited out."""
         missing = completion.wanted_active(job, job_counts, active=len(active)) - len(active)
@@ -298,7 +311,7 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
             return pause
         if not indexes.is_indexed(job):
             await owned_pods.slow_start_batch(
-                min(missing, _BURST), lambda: self._create_pod(key, job, pod_for(job))
+                min(missing, _BURST), lambda: self._create_pod(key, job, pod_for(job, group=group))
             )
             return None
         free = completion.first_pending_indexes(job, job_counts, busy, min(missing, _BURST))
@@ -310,7 +323,7 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
             numbers = [number for number in numbers if not pauses[number[0]]]
         each = iter(numbers)
         await owned_pods.slow_start_batch(
-            len(numbers), lambda: self._create_pod(key, job, pod_for(job, *next(each)))
+            len(numbers), lambda: self._create_pod(key, job, pod_for(job, *next(each), group=group))
         )
         return None
 

@@ -172,3 +172,16 @@ async def test_a_name_that_somebody_else_has_is_waited_for():
             return pod is not None and pod["metadata"]["uid"] != other["metadata"]["uid"]
 
         await wait_for("a pod web-0 of the StatefulSet", is_ours)
+
+
+async def test_a_pod_that_was_evicted_is_made_again():
+    async with control_plane("statefulset-controller") as at:
+        await at.client.create(STATEFULSETS, "default", stateful())
+        first = await wait_for("pod web-0", lambda: at.get(PODS, "web-0"))
+        evicted = {"status": {"phase": "Failed", "reason": "Evicted"}}
+        await at.client.patch(PODS, "default", "web-0", evicted, subresource="status")
+
+        async def made_again() -> bool:
+            return (await at.get(PODS, "web-0"))["metadata"]["uid"] != first["metadata"]["uid"]
+
+        await wait_for("another pod web-0", made_again)
