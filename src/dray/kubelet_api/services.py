@@ -46,6 +46,13 @@ DRA_V1BETA1 = Service("dra_v1beta1", "DRAPlugin", "v1beta1.DRAPlugin")
 # 1.31 sent what became v1beta1 under the name of the version before; two things cannot have one name in a process.
 DRA_V1ALPHA4 = Service("dra_v1beta1", "DRAPlugin", "v1alpha3.NodeService", "v1alpha3.Node")
 HEALTH_V1ALPHA1 = Service("health_v1alpha1", "DRAResourceHealth", "v1alpha1.DRAResourceHealth")
+# 1.37's messages are those of the version before.
+HEALTH_V1 = Service("health_v1alpha1", "DRAResourceHealth", "v1.DRAResourceHealth", "v1.DRAResourceHealth")
+#: What a driver may announce to report health, newest first.
+HEALTH_SERVICES = (HEALTH_V1, HEALTH_V1ALPHA1)
+# Device plugins, whose package in calls has messages of other services already.
+DEVICE_PLUGIN = Service("deviceplugin_v1beta1", "DevicePlugin", rpc_name="v1beta1.DevicePlugin")
+DEVICE_PLUGIN_REGISTRATION = Service("deviceplugin_v1beta1", "Registration", rpc_name="v1beta1.Registration")
 POD_RESOURCES = Service("podresources_v1", "PodResourcesLister")
 CRI_RUNTIME = Service("cri_v1", "RuntimeService")
 CRI_IMAGES = Service("cri_v1", "ImageService")
@@ -60,8 +67,9 @@ NODE_V1ALPHA1 = Service("dra_v1alpha1", "Node")
 CLASSIC_SERVICES = (NODE_V1ALPHA3, NODE_V1ALPHA2, NODE_V1ALPHA1)
 CLASSIC_VERSION = "1.0.0"
 
-#: ``PluginInfo.type`` of DRA drivers.
+#: ``PluginInfo.type`` of DRA drivers, and of device plugins that register as they do.
 DRA_PLUGIN = "DRAPlugin"
+DEVICE_PLUGIN_TYPE = "DevicePlugin"
 
 
 def stub(service: Service, channel: Any) -> Any:

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.api import pods
@@ -18,6 +19,7 @@ from dray.client.events import EventRecorder
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.node.container.cdi import CdiCache
 from dray.node.container.runtime_config import BareConfigs, HostConfigs
+from dray.node.deviceplugins.manager import DeviceManager, NoDevicePlugins
 from dray.node.dra.checkpoint import Checkpoint
 from dray.node.dra.claiminfo import ClaimInfoCache
 from dray.node.dra.classic.noderesources import NodeResourcesController
@@ -29,7 +31,7 @@ from dray.node.dra.plugin_watcher import PluginWatcher
 from dray.node.dra.slice_withdrawal import SliceWithdrawal
 from dray.node.metrics import Metrics
 from dray.node.mirror import MirrorPods
-from dray.node.node_status import NodeRegistration
+from dray.node.node_status import DeviceCounts, NodeRegistration
 from dray.node.options import NodeOptions
 from dray.node.pod_events import PodEvents
 from dray.node.pod_status import NodeFacts
@@ -39,6 +41,7 @@ from dray.node.podresources import PodResources
 from dray.node.prober import NoProbes, ProberManager
 from dray.node.quirks import Quirks
 from dray.node.recovery import RecoveredPod
+from dray.node.services import NoServices, ServiceLister, Services
 from dray.node.volume_manager import NoVolumes, VolumeManager
 from dray.runtimes.interface import Runtime
 
@@ -57,7 +60,9 @@ class Shared:
     clock: Callable[[], float]
     version: str  # of the resource API
     release: EffectiveVersion  # of nodes that have none of their own
+    git_version: str = EffectiveVersion().git_version  # reported by nodes that have none of their own
     classic_slices: bool = False  # slices of 1.30 are served
+    services: ServiceLister | None = None  # None where no programs run
 
 
 class Agent:
@@ -66,7 +71,7 @@ class Agent:
     def __init__(self, shared: Shared, options: NodeOptions, client: Client, recorder: EventRecorder) -> None:
         self.options = options
         self.runtime = shared.runtime
-        self._client = client
+        self.client = self._client = client
         self._claims = RESOURCE_CLAIMS.at(shared.version)
         self._quirks = quirks = Quirks.of(options.release or shared.release, options.gates)
         self._driver_registered = asyncio.Event()
@@ -89,6 +94,13 @@ class Agent:
                 on_usable=lambda driver: self._driver_usable(),
                 on_resources=self._classic_slices.changed if self._classic_slices else None,
             )
+        self._devices = (
+            DeviceManager(
+                options.paths.device_plugins, changed=self._devices_changed, locate=options.paths.locate
+            )
+            if options.drivers
+            else None
+        )
         self._manager = Manager(
             claims=self._get_claim,
             state=ClaimInfoCache(Checkpoint(options.paths.kubelet) if options.drivers else None),
@@ -96,22 +108,30 @@ class Agent:
             metrics=shared.metrics,
             fixed_names=quirks.names_claims_after_pod_and_entry,
             prepares=quirks.prepares_claims,
+            skips_operations=quirks.skips_node_operations,
         )
-        self.workers = PodWorkers(self._pod_dependencies(shared.clock, recorder))
+        self._services = shared.services
+        self.workers = PodWorkers(self._pod_dependencies(shared.clock, recorder, shared.metrics))
         self.registration = NodeRegistration(
             client,
             options,
             runtime=f"{shared.runtime.name}://{shared.runtime.version}",
+            version=options.version or shared.git_version,
             clock=shared.clock,
+            devices=self._device_counts,
+            features=quirks.declared_features,
         )
         self._mirrors = MirrorPods(
             client, options.control_plane, node=options.name, address=options.address, clock=shared.clock
         )
 
-    def _pod_dependencies(self, clock: Callable[[], float], recorder: EventRecorder) -> PodDependencies:
+    def _pod_dependencies(
+        self, clock: Callable[[], float], recorder: EventRecorder, metrics: Metrics
+    ) -> PodDependencies:
         """What a runtime can do decides which parts the workers of pods get."""
         options, client, can = self.options, self._client, self.runtime.capabilities
-        node = NodeFacts(options.address, self.runtime.name, options.name)
+        node = NodeFacts(options.address, self.runtime.name, options.name, options.capacity)
+        services: Services = self._services or NoServices()
         files = can.mounts_host_files
         health = can.runs_programs and self._quirks.shows_device_health
         return PodDependencies(
@@ -122,12 +142,25 @@ class Agent:
             paths=options.paths,
             claims=self._manager,
             cdi=CdiCache(options.paths.cdi, locate=options.paths.locate),
-            volumes=VolumeManager(client, options.paths, clock=clock) if files else NoVolumes(),
-            configs=HostConfigs(client, options.paths, node, services=options.services)
+            volumes=VolumeManager(client, options.paths, clock=clock, allocatable=options.capacity)
+            if files
+            else NoVolumes(),
+            services=services,
+            metrics=metrics,
+            configs=HostConfigs(
+                client,
+                options.paths,
+                node,
+                services=services,
+                api_server=options.services,
+                capabilities=can,
+            )
             if files
             else BareConfigs(),
             probes=ProberManager(self.runtime) if can.runs_programs else NoProbes(),
             events=PodEvents(recorder, warnings_only=not can.runs_programs),
+            allocatable=lambda: {**options.capacity, **self._device_counts().allocatable},
+            devices=self._devices or NoDevicePlugins(),
             device_health=self._device_health if health else lambda pod, spec: (),
         )
 
@@ -154,11 +187,14 @@ class Agent:
                 tasks.append(group.create_task(self._mirrors.run(self.registration.uid), name="mirror pods"))
             if self._plugin_manager:
                 tasks += await self._start_plugins(group, self._plugin_manager)
+                assert self._devices is not None
+                await self._devices.start()
                 if self.options.pod_resources:
                     resources = PodResources(
                         self.workers,
                         self._manager,
                         self.options.paths.pod_resources,
+                        devices=self._devices,
                         shows_claims=self._quirks.shows_claims_in_pod_resources,
                     )
                     await resources.start()
@@ -172,6 +208,8 @@ class Agent:
                 self.workers.stop()
                 if self._plugin_manager:
                     await self._plugin_manager.close()
+                if self._devices:
+                    await self._devices.stop()
 
     async def _start_plugins(
         self, group: asyncio.TaskGroup, plugins: DRAPluginManager
@@ -182,8 +220,9 @@ class Agent:
             # starts; to wait is kinder to drivers that merely outlived a restart of the agent.
             for driver in await self._slices.drivers():
                 plugins.expect(driver)
-        watcher = PluginWatcher(paths.registry, plugins, locate=paths.locate)
+        watcher = PluginWatcher(paths.registry, plugins, device_plugins=self._devices, locate=paths.locate)
         tasks = [
+            group.create_task(self.registration.report_devices(), name=f"devices of {name}"),
             group.create_task(watcher.run(), name=f"drivers of {name}"),
             group.create_task(self._reconcile(), name=f"claims of {name}"),
             group.create_task(self._health.expire_stale(self._health_changed), name=f"health on {name}"),
@@ -197,6 +236,8 @@ class Agent:
         self._pods_known = True
         self._driver_registered.set()
         self.workers.remove_orphans(recovered)
+        if self._devices:
+            self._devices.release_gone({*recovered, *(w.pod["metadata"]["uid"] for w in self.workers)})
 
     # Pods
 
@@ -205,6 +246,10 @@ class Agent:
             self._mirrors.changed(pod)
         else:
             self.workers.update(pod, recovered=recovered)
+
+    def mirror_log(self, pod: Pod) -> Path | None:
+        """The log of the control plane's part that a mirror pod shows."""
+        return self._mirrors.log(pod)
 
     def pod_updated(self, pod: Pod) -> None:
         self.pod_added(pod)
@@ -222,7 +267,18 @@ class Agent:
         return claim
 
     def _device_health(self, pod: Pod, spec: Container) -> Sequence[ResourceStatus]:
-        return self._health.container_status(pod, spec, self._manager)
+        claims = self._health.container_status(pod, spec, self._manager)
+        return [*claims, *(self._devices.health(pod, spec["name"]) if self._devices else ())]
+
+    def _device_counts(self) -> DeviceCounts:
+        if self._devices is None:
+            return DeviceCounts()
+        return DeviceCounts(self._devices.capacity(), self._devices.allocatable())
+
+    def _devices_changed(self) -> None:
+        assert self._devices is not None
+        self.registration.devices_changed()
+        self.workers.health_changed(self._devices.pods())
 
     # Drivers
 

@@ -7,6 +7,7 @@ that of its node, and ``locate`` finds the paths that the driver then names.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -25,9 +26,11 @@ class HostPaths:
     private: Path | None = None
 
     @classmethod
-    def of_machine(cls, kubelet: Path = Path(KUBELET)) -> HostPaths:
+    def of_machine(
+        cls, kubelet: Path = Path(KUBELET), *, cdi: Sequence[Path] = (), logs: Path = Path(POD_LOGS)
+    ) -> HostPaths:
         """A node that has the machine to itself."""
-        return cls(kubelet, (Path("/etc/cdi"), Path("/var/run/cdi")), Path(POD_LOGS))
+        return cls(kubelet, tuple(cdi) or (Path("/etc/cdi"), Path("/var/run/cdi")), logs)
 
     @classmethod
     def below(cls, directory: Path) -> HostPaths:
@@ -55,6 +58,10 @@ class HostPaths:
     @property
     def plugins(self) -> Path:
         return self.kubelet / "plugins"
+
+    @property
+    def device_plugins(self) -> Path:
+        return self.kubelet / "device-plugins"
 
     @property
     def pod_resources(self) -> Path:

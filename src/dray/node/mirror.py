@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.api.errors import AlreadyExists, NotFound, StatusError
@@ -37,6 +39,14 @@ class ControlPlanePart:
     name: str
     command: Sequence[str] = ()
     image: str = "dray"
+    log: Path | None = None  # in the format of containers' logs
+
+    @property
+    def hash(self) -> str:
+        """Changes with what the pod shows (upstream: the hash of the manifest)."""
+        return hashlib.md5(
+            repr((self.name, *self.command, self.image)).encode(), usedforsecurity=False
+        ).hexdigest()
 
 
 def pod_of(part: ControlPlanePart, *, node: str, node_uid: str) -> Pod:
@@ -53,8 +63,8 @@ def pod_of(part: ControlPlanePart, *, node: str, node_uid: str) -> Pod:
             "namespace": NAMESPACE,
             "labels": {"component": part.name, "tier": "control-plane"},
             "annotations": {
-                MIRROR_ANNOTATION: part.name,
-                "kubernetes.io/config.hash": part.name,
+                MIRROR_ANNOTATION: part.hash,
+                "kubernetes.io/config.hash": part.hash,
                 "kubernetes.io/config.source": "file",
             },
             "ownerReferences": [owner],
@@ -92,13 +102,20 @@ class MirrorPods:
         self._deleting: dict[str, str] = {}  # uids of pods that are being deleted, by name
 
     def changed(self, pod: Pod) -> None:
+        """A pod that shows something else than what runs goes, too: the options have changed since it was made."""
         metadata = pod["metadata"]
-        if metadata.get("deletionTimestamp"):
+        part = self._parts.get(metadata["name"])
+        if metadata.get("deletionTimestamp") or part is None or part.hash != _hash(pod):
             self._deleting[metadata["name"]] = metadata["uid"]
             self._wake.set()
 
     def deleted(self, pod: Pod) -> None:
         self._wake.set()
+
+    def log(self, pod: Pod) -> Path | None:
+        """Where the part that this pod shows writes its log."""
+        part = self._parts.get(pod["metadata"]["name"])
+        return part.log if part else None
 
     async def run(self, node_uid: str) -> None:
         pauses = _RETRY.pauses()
@@ -128,6 +145,8 @@ class MirrorPods:
             pod = await self._client.create(PODS, NAMESPACE, wanted)
         except AlreadyExists:
             pod = await self._client.get(PODS, NAMESPACE, name)
+            if part.hash != _hash(pod):
+                return  # its deletion is seen, and then it is created anew
         if (pod.get("status") or {}).get("phase") != "Running":
             await self._client.patch_status(
                 PODS, NAMESPACE, name, {"status": self._status(part)}, type=PatchType.STRATEGIC
@@ -160,3 +179,7 @@ class MirrorPods:
                 }
             ],
         }
+
+
+def _hash(pod: Pod) -> str:
+    return (pod["metadata"].get("annotations") or {}).get(MIRROR_ANNOTATION, "")

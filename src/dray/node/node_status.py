@@ -6,10 +6,11 @@ import asyncio
 import logging
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.errors import AlreadyExists, Conflict, NotFound, StatusError
 from dray.api.times import format_micro_time, from_epoch
@@ -31,18 +32,59 @@ STATUS_PERIOD = 300.0
 _RETRY = Backoff(initial=0.2, factor=2.0, maximum=7.0, jitter=0.1)
 
 
+class DeviceCounts(NamedTuple):
+    """How many devices plugins have, and how many of them are healthy, by resource."""
+
+    capacity: Mapping[str, str] = MappingProxyType({})
+    allocatable: Mapping[str, str] = MappingProxyType({})
+
+
 class NodeRegistration:
     """Keeps one node registered."""
 
     def __init__(
-        self, client: Client, options: NodeOptions, *, runtime: str, clock: Callable[[], float] = time.time
+        self,
+        client: Client,
+        options: NodeOptions,
+        *,
+        runtime: str,
+        version: str,
+        clock: Callable[[], float] = time.time,
+        devices: Callable[[], DeviceCounts] = lambda: DeviceCounts(),
+        features: Sequence[str] = (),
     ) -> None:
+        """``devices`` are those of device plugins, by resource. ``features`` are those that the node declares."""
+        self._features = features
         self._client = client
         self._options = options
         self._runtime = runtime
         self._clock = clock
-        self._facts = _node_info(options, runtime)
+        self._facts = _node_info(options, runtime=runtime, version=version)
+        self._devices = devices
+        self._devices_changed = asyncio.Event()
         self.uid = ""
+
+    def devices_changed(self) -> None:
+        self._devices_changed.set()
+
+    async def report_devices(self) -> None:
+        """Reports what device plugins have whenever that changes, for as long as it runs."""
+        pauses = _RETRY.pauses()
+        reported = DeviceCounts()
+        while True:
+            await self._devices_changed.wait()
+            self._devices_changed.clear()
+            now = self._devices()
+            if now == reported:
+                continue
+            status = {"capacity": now.capacity, "allocatable": now.allocatable}
+            try:
+                await self._client.patch_status(NODES, "", self._options.name, {"status": status})
+                reported, pauses = now, _RETRY.pauses()
+            except StatusError as e:
+                log.info("devices of node %s: %s", self._options.name, e)
+                self._devices_changed.set()
+                await asyncio.sleep(next(pauses))
 
     async def register(self) -> Node:
         """Creates the node, or takes over the one of this name; keeps trying until that works."""
@@ -117,9 +159,9 @@ class NodeRegistration:
                 "message": message,
             }
 
-        return {
-            "capacity": dict(options.capacity),
-            "allocatable": dict(options.capacity),
+        status: NodeStatus = {
+            "capacity": {**options.capacity, **self._devices().capacity},
+            "allocatable": {**options.capacity, **self._devices().allocatable},
             "conditions": [
                 condition(
                     "MemoryPressure",
@@ -142,6 +184,9 @@ class NodeRegistration:
             "daemonEndpoints": {"kubeletEndpoint": {"Port": options.port}},
             "nodeInfo": self._facts,
         }
+        if self._features:
+            status["declaredFeatures"] = list(self._features)
+        return status
 
     async def _renew(self) -> None:
         options = self._options
@@ -170,7 +215,7 @@ class NodeRegistration:
                 return
 
 
-def _node_info(options: NodeOptions, runtime: str) -> NodeSystemInfo:
+def _node_info(options: NodeOptions, *, runtime: str, version: str) -> NodeSystemInfo:
     def text(path: str) -> str:
         try:
             return Path(path).read_text().strip()
@@ -185,7 +230,7 @@ def _node_info(options: NodeOptions, runtime: str) -> NodeSystemInfo:
         "kernelVersion": platform.release(),
         "osImage": release.get("PRETTY_NAME", "Linux").strip('"'),
         "containerRuntimeVersion": runtime,
-        "kubeletVersion": options.version,
+        "kubeletVersion": version,
         "kubeProxyVersion": "",
         "operatingSystem": "linux",
         "architecture": system_labels(options)["kubernetes.io/arch"],

@@ -20,13 +20,14 @@ from dray.node.metrics import Metrics
 from dray.node.options import NodeOptions
 from dray.node.quirks import version_of_server
 from dray.node.recovery import RecoveredPod, recovered_pods
+from dray.node.services import ServiceLister
 from dray.runtimes.interface import Runtime
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod
 
 #: Versions of claims that the manager can work with, the preferred one first.
-CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha2", "v1alpha1")
+CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2", "v1alpha1")
 #: Seconds by which events come after the fact: a pod's status is more urgent than events about its containers.
 EVENT_DELAY = 0.1
 
@@ -73,6 +74,8 @@ class Nodes:
             for agent in self.agents.values():
                 await stack.enter_async_context(agent.running())
             group.create_task(self._follow_runtime(), name="containers")
+            if self.shared.services:
+                group.create_task(self.shared.services.run(), name="services")
             for recorder in self._recorders:
                 group.create_task(recorder.run(), name="events")
             for informer in self._informers:
@@ -128,13 +131,16 @@ async def connect(client: Client, runtime: Runtime, *, ask: bool = True) -> Shar
     """Finds out what nodes need to know about the cluster; ``ask`` for its release if they do not know it."""
     discovery = Discovery(client)
     claims = await discovery.first_served(RESOURCE_CLAIMS, CLAIM_VERSIONS)
+    release, git_version = await _server_version(client) if ask else (EffectiveVersion(), "")
     return Shared(
         runtime=runtime,
         metrics=Metrics(),
         clock=time.time,
         version=claims.version if claims else CLAIM_VERSIONS[0],
-        release=await _release(client) if ask else EffectiveVersion(),
+        release=release,
+        git_version=git_version or release.git_version,
         classic_slices=await discovery.serves(CLASSIC_RESOURCE_SLICES),
+        services=ServiceLister(client) if runtime.capabilities.mounts_host_files else None,
     )
 
 
@@ -142,13 +148,13 @@ class _VersionInfo(TypedDict):
     """What a server says at ``/version``, as far as it is read here."""
 
     minor: str
+    gitVersion: str
 
 
-async def _release(client: Client) -> EffectiveVersion:
-    """The version that nodes follow which were not told one."""
+async def _server_version(client: Client) -> tuple[EffectiveVersion, str]:
+    """The version that nodes follow which were not told one, and the version that the server reports."""
     try:
         version: _VersionInfo = (await client.request("GET", "/version")).object
-        minor = int(str(version["minor"]).rstrip("+"))
+        return version_of_server(int(str(version["minor"]).rstrip("+"))), version["gitVersion"]
     except (StatusError, KeyError, ValueError):
-        return EffectiveVersion()
-    return version_of_server(minor)
+        return EffectiveVersion(), ""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import platform
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dray.api.release import EffectiveVersion, Gates
-from dray.node.dra.plugin_manager import WITHDRAW_AFTER
 from dray.node.hostpaths import HostPaths
-from dray.node.mirror import ControlPlanePart
 
 if TYPE_CHECKING:
     from dray.api.types.core import Taint
+    from dray.node.mirror import ControlPlanePart
+
+#: Seconds that a driver may be away before its slices are withdrawn.
+WITHDRAW_AFTER = 30.0
 
 
 def machine_capacity() -> dict[str, str]:
@@ -27,6 +30,16 @@ def machine_capacity() -> dict[str, str]:
         "ephemeral-storage": "100Gi",
         "pods": "110",
     }
+
+
+def machine_address() -> str:
+    """The address of this machine that connections to elsewhere begin with; that of the loopback if there is no way out."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
 
 
 def has_plugin_sockets(runtime: str) -> bool:
@@ -44,15 +57,18 @@ class NodeOptions:
     annotations: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     capacity: Mapping[str, str] = field(default_factory=machine_capacity)
+    #: Where others reach the node, and the address of pods that share its network. Empty: the runtime's choice, else an
+    #: address of this machine.
     address: str = "127.0.0.1"
     #: Port of the agent's own HTTPS endpoint, 0 if it has none.
     port: int = 0
-    version: str = "v1.36.4"
+    #: What the node reports as its kubelet's version. Empty: the server's, as a kubelet must not be newer than that.
+    version: str = ""
     #: The release whose kubelet this node is like (see ``quirks``). None: the server's.
     release: EffectiveVersion | None = None
     #: Features in force; those that concern a node are claims, device health and dynamic resources in PodResources.
     gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
-    #: Variables by which containers find the API server.
+    #: Variables by which containers find the API server where they cannot reach its Service.
     services: Mapping[str, str] = field(default_factory=dict)
     #: Drivers register over sockets; otherwise every driver is taken to be there (simulated nodes).
     drivers: bool = True

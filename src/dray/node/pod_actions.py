@@ -17,7 +17,7 @@ from dray.node.container.roles import roles
 from dray.runtimes.interface import ContainerStatus, SandboxStatus, State
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Container, Pod
+    from dray.api.types.core import Container, Pod, ResourceRequirements
 
 #: Seconds before a container that keeps failing is started again: at once, then ten, doubling up to five minutes.
 INITIAL_BACKOFF = 10.0
@@ -53,6 +53,7 @@ class KnownContainer:
     started: bool = False  # its startup probe has succeeded, or it has none
     ready: bool = False
     unhealthy: str = ""  # a probe wants it restarted, and why
+    resources: ResourceRequirements | None = None  # in force; None if an agent before this one started it
 
     @property
     def running(self) -> bool:
@@ -104,6 +105,7 @@ class PodState:
     failure: Failure | None = None  # of setting up or tearing down
     retry_at: float = 0.0
     killed: Failure | None = None  # why the pod has to fail although it could go on
+    resize: Failure | None = None  # why containers do not have the resources that the pod asks for by now
     torn_down: bool = False  # nothing of it is left on the node
     removed: bool = False  # its object is gone
 
@@ -233,7 +235,35 @@ def should_restart(pod: Pod, name: str, state: PodState) -> bool:
     for spec in containers.init:
         if spec["name"] == name:
             return is_sidecar(spec) or (pods.restart_policy(pod) != "Never" and not known.succeeded)
+    if any(spec["name"] == name for spec in containers.ephemeral):
+        return False
     return _restarts(pods.restart_policy(pod), known)
+
+
+def resized(pod: Pod, state: PodState) -> list[Container]:
+    """Running containers that are to have other resources than they have."""
+    return [
+        spec
+        for spec in roles(pod).all
+        if (known := state.container(spec["name"])).running
+        and known.resources is not None
+        and known.resources != (spec.get("resources") or {})
+    ]
+
+
+def restarts_to_resize(spec: Container, before: ResourceRequirements) -> bool:
+    """Whether a container wants to be restarted when those of its resources change that are changing."""
+    wanting = {
+        policy["resourceName"]
+        for policy in spec.get("resizePolicy") or ()
+        if policy["restartPolicy"] == "RestartContainer"
+    }
+    after = spec.get("resources") or {}
+    return any(
+        (before.get("requests") or {}).get(name) != (after.get("requests") or {}).get(name)
+        or (before.get("limits") or {}).get(name) != (after.get("limits") or {}).get(name)
+        for name in wanting
+    )
 
 
 def _progress(pod: Pod, state: PodState, now: float) -> Iterator[Action | float]:
@@ -241,6 +271,8 @@ def _progress(pod: Pod, state: PodState, now: float) -> Iterator[Action | float]
     containers = roles(pod)
     initialized = is_initialized(pod, state)
     policy = pods.restart_policy(pod)
+    for spec in containers.ephemeral:
+        yield from _keep_running(pod, spec, state.container(spec["name"]), now, once=True)
     for spec in containers.init:
         known = state.container(spec["name"])
         if is_sidecar(spec):
@@ -282,7 +314,8 @@ def _restarts(policy: str, container: KnownContainer) -> bool:
 def _end(pod: Pod, state: PodState, now: float) -> PodActions:
     """Main containers first, then sidecars from the last to the first, then everything around them."""
     containers = roles(pod)
-    mains = [c["name"] for c in containers.main] + [c["name"] for c in containers.init if not is_sidecar(c)]
+    others = (*containers.main, *containers.ephemeral)
+    mains = [c["name"] for c in others] + [c["name"] for c in containers.init if not is_sidecar(c)]
     alive = [name for name in mains if state.container(name).alive]
     if not alive:
         alive = [c["name"] for c in reversed(containers.sidecars) if state.container(c["name"]).alive][:1]

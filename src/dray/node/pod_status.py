@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from dray.api import pods
@@ -29,6 +30,8 @@ class NodeFacts(NamedTuple):
     host_ip: str
     runtime: str
     name: str = ""
+    #: What the node has for pods.
+    allocatable: Mapping[str, str] = MappingProxyType({})
 
     def fields(self) -> dict[str, str]:
         """The fields of a pod that the downward API offers and that the node decides."""
@@ -55,9 +58,11 @@ def pod_status(
         "hostIPs": [{"ip": node.host_ip}],
         "startTime": old.get("startTime") or from_epoch(now),
     }
-    if state.sandbox and state.sandbox.ip:
-        out["podIP"] = state.sandbox.ip
-        out["podIPs"] = [{"ip": state.sandbox.ip}]
+    if generation := pod["metadata"].get("generation"):
+        out["observedGeneration"] = generation
+    if state.sandbox:
+        out["podIP"] = state.sandbox.ip or node.host_ip
+        out["podIPs"] = [{"ip": out["podIP"]}]
     elif old.get("podIP"):
         out["podIP"], out["podIPs"] = old["podIP"], old.get("podIPs") or [{"ip": old["podIP"]}]
     if containers.init:
@@ -71,6 +76,12 @@ def pod_status(
         or _container_status(pod, c, state, node, now, health, init=False)
         for c in containers.main
     ]
+    if containers.ephemeral:
+        out["ephemeralContainerStatuses"] = [
+            _ended_before(old.get("ephemeralContainerStatuses"), c, state)
+            or _container_status(pod, c, state, node, now, health, init=False)
+            for c in containers.ephemeral
+        ]
     if state.killed:
         out["reason"], out["message"] = state.killed.reason, state.killed.message
     return out
@@ -131,6 +142,13 @@ def _container_status(
         out["lastState"] = {"terminated": _terminated(last, node)}
     if current is not None:
         out["containerID"] = f"{node.runtime}://{current.id}"
+    in_force = spec.get("resources") if known.resources is None else known.resources
+    if known.running and in_force and (in_force.get("requests") or in_force.get("limits")):
+        out["resources"] = cast(
+            "core.ResourceRequirements", {k: v for k, v in in_force.items() if k != "claims"}
+        )
+        if requests := in_force.get("requests"):
+            out["allocatedResources"] = requests
     if devices := health(spec):
         out["allocatedResourcesStatus"] = devices
     return out
@@ -149,9 +167,7 @@ def _state(
             wait = f"back-off {_duration(known.backoff)} restarting failed container={spec['name']}"
             return {"waiting": {"reason": "CrashLoopBackOff", "message": f"{wait} pod={pods.full_name(pod)}"}}
         return {"terminated": _terminated(current, node)}
-    has_init = bool(roles(pod).init)
-    reason = "PodInitializing" if has_init and state.set_up else "ContainerCreating"
-    return {"waiting": {"reason": reason}}
+    return {"waiting": {"reason": "PodInitializing" if roles(pod).init else "ContainerCreating"}}
 
 
 def _terminated(status: ContainerStatus, node: NodeFacts) -> core.ContainerStateTerminated:
@@ -199,8 +215,16 @@ def _conditions(pod: core.Pod, state: PodState, phase: str, now: float) -> list[
         "ContainersReady": ready,
         "PodScheduled": (True, "", ""),
     }
+    if state.resize:
+        wanted["PodResizePending"] = (True, state.resize.reason, state.resize.message)
     old = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
-    return [_condition(kind, *value, old=old.get(kind), now=now) for kind, value in wanted.items()]
+    if "PodResizePending" in old and not state.resize:
+        wanted["PodResizePending"] = (False, "", "")
+    made = [_condition(kind, *value, old=old.get(kind), now=now) for kind, value in wanted.items()]
+    if generation := pod["metadata"].get("generation"):
+        for condition in made:
+            condition["observedGeneration"] = generation
+    return made
 
 
 def _init_done(spec: core.Container, state: PodState) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,17 +16,20 @@ from typing import TYPE_CHECKING, Any, Literal
 from dray.api import pods
 from dray.api.errors import Conflict, NotFound, StatusError
 from dray.client.client import Client
-from dray.client.resources import PODS
+from dray.client.resources import PODS, RUNTIME_CLASSES
 from dray.kubelet_api.failpoints import failpoint
+from dray.node.admission import rejection, resize_obstacle
 from dray.node.container import runtime_config
 from dray.node.container.cdi import CdiCache, CdiError
 from dray.node.container.environment import ContainerConfigError
 from dray.node.container.lifecycle_hooks import POST_START_TIMEOUT, run_hook
-from dray.node.container.roles import roles
-from dray.node.container.runtime_config import ContainerConfigs
+from dray.node.container.roles import roles, target_of
+from dray.node.container.runtime_config import ContainerConfigs, runtime_resources
+from dray.node.deviceplugins.manager import ContainerDevices, DeviceError, Devices, merged
 from dray.node.dra.claims import ClaimError
 from dray.node.dra.manager import Manager
 from dray.node.hostpaths import HostPaths
+from dray.node.metrics import Metrics, ProbeLabels
 from dray.node.pod_actions import (
     DeletePod,
     Failure,
@@ -39,12 +42,15 @@ from dray.node.pod_actions import (
     TearDownPod,
     compute_pod_actions,
     is_starting,
+    resized,
+    restarts_to_resize,
     should_restart,
 )
 from dray.node.pod_events import PodEvents
 from dray.node.pod_status import NodeFacts, pod_status
 from dray.node.prober import Probes, ResultUpdate
 from dray.node.recovery import RecoveredPod
+from dray.node.services import Services
 from dray.node.status_manager import StatusManager
 from dray.node.volume_manager import MountedVolumes, MountError, PodVolumes
 from dray.runtimes.interface import (
@@ -58,9 +64,12 @@ from dray.runtimes.interface import (
 from dray.runtimes.process.logfile import ROTATED_SUFFIX
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Container, Pod, PodStatus, ResourceStatus
+    from dray.api.types.core import Container, LifecycleHandler, Pod, PodStatus, ResourceStatus
 
 log = logging.getLogger(__name__)
+
+#: Seconds after which a resize is tried again for which the node had too little.
+RESIZE_RETRY = 5.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,10 +83,15 @@ class PodDependencies:
     paths: HostPaths
     claims: Manager
     cdi: CdiCache
+    services: Services
+    devices: Devices
+    metrics: Metrics
     volumes: PodVolumes
     configs: ContainerConfigs
     probes: Probes
     events: PodEvents
+    #: What the node has for pods, now.
+    allocatable: Callable[[], Mapping[str, str]]
     #: The health of the devices that a container of a pod uses.
     device_health: Callable[[Pod, Container], Sequence[ResourceStatus]]
 
@@ -86,9 +100,16 @@ class PodWorker:
     """Takes one pod through its life. ``run`` ends when nothing is left to do for it."""
 
     def __init__(
-        self, dependencies: PodDependencies, pod: Pod, *, recovered: RecoveredPod | None = None
+        self,
+        dependencies: PodDependencies,
+        pod: Pod,
+        *,
+        recovered: RecoveredPod | None = None,
+        others: Callable[[], Iterable[Pod]] = tuple,
     ) -> None:
+        """``others`` are the other pods that take resources of the node."""
         self._node = dependencies
+        self._others = others
         self.pod = pod
         self.state = PodState()
         self.mounted_volumes: MountedVolumes | None = None
@@ -104,6 +125,13 @@ class PodWorker:
         self._stops: dict[str, asyncio.Task[None]] = {}
         if recovered:
             self.state = recovered.state()
+        elif dependencies.runtime.capabilities.runs_programs and pods.phase(pod) == "Pending":
+            self._admit()
+
+    def _admit(self) -> None:
+        if problem := rejection(self.pod, self._others(), self._node.allocatable()):
+            self._event("Warning", problem.reason, problem.message)
+            self.state = replace(self.state, killed=problem)
 
     # What others tell the worker
 
@@ -176,10 +204,12 @@ class PodWorker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._node.metrics.forget_probes(self.pod["metadata"]["uid"])
 
     async def _sync_loop(self) -> None:
         while True:
             self._wake.clear()
+            await self._resize()
             decision = compute_pod_actions(self.pod, self.state, now=self._node.clock())
             self._reporter.changed()
             for action in decision.actions:
@@ -189,7 +219,8 @@ class PodWorker:
             if self.state.torn_down and self.state.removed:
                 return
             timeout = None
-            moments = [m for m in (decision.wake_at, self._refresh_at()) if m is not None]
+            retry = self._node.clock() + RESIZE_RETRY if self.state.resize else None
+            moments = [m for m in (decision.wake_at, self._refresh_at(), retry) if m is not None]
             if moments:
                 timeout = max(min(moments) - self._node.clock(), 0.0)
             with contextlib.suppress(TimeoutError):
@@ -226,6 +257,7 @@ class PodWorker:
 
     async def _set_up(self) -> None:
         try:
+            await self._node.devices.allocate(self.pod)
             # Each waits for disks and drivers most of the time, and neither needs the other.
             both = (self._mount_volumes(), self._node.claims.prepare(self.pod))
             for problem in await asyncio.gather(*both, return_exceptions=True):
@@ -233,6 +265,10 @@ class PodWorker:
                     raise problem
             failpoint("node.pod.prepared")
             sandbox = await self._open_sandbox()
+        except DeviceError as e:
+            rejected = Failure("UnexpectedAdmissionError", f"Pod was rejected: {e}")
+            self._event("Warning", rejected.reason, rejected.message)
+            self.state = replace(self.state, killed=rejected)
         except ClaimError as e:
             self._event(
                 "Warning", "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {e}"
@@ -252,7 +288,15 @@ class PodWorker:
         self.mounted_volumes = await self._node.volumes.mount(self.pod, node=self._node.node.fields())
 
     async def _open_sandbox(self) -> SandboxStatus:
-        config = runtime_config.sandbox_config(self.pod, self._node.node.name, self._node.paths)
+        node = self._node
+        service = await node.services.api_server() if node.runtime.capabilities.forwards_api_service else None
+        config = runtime_config.sandbox_config(
+            self.pod,
+            node.node,
+            node.paths,
+            api_service=service,
+            runtime_handler=await self._runtime_handler(),
+        )
         opening = asyncio.ensure_future(self._node.runtime.run_sandbox(config))
         try:
             return await asyncio.shield(opening)
@@ -261,6 +305,17 @@ class PodWorker:
             with contextlib.suppress(RuntimeFailure):
                 self.state = replace(self.state, sandbox=await opening)
             raise
+
+    async def _runtime_handler(self) -> str:
+        """What the pod's RuntimeClass wants the runtime to run it with."""
+        name = self.pod["spec"].get("runtimeClassName")
+        if not name:
+            return ""
+        try:
+            return (await self._node.client.get(RUNTIME_CLASSES, "", name))["handler"]
+        except StatusError as e:
+            text = f'failed to get sandbox runtime for RuntimeClass "{name}": {e.message}'
+            raise RuntimeFailure("CreatePodSandboxError", text) from e
 
     def _failed(self, reason: str, message: str) -> None:
         tries = self.state.failure.tries + 1 if self.state.failure else 1
@@ -285,14 +340,25 @@ class PodWorker:
         except (RuntimeFailure, CdiError, ContainerConfigError, MountError, StatusError, OSError) as e:
             reason = (
                 "CreateContainerConfigError"
-                if isinstance(e, ContainerConfigError | StatusError)
+                if isinstance(e, ContainerConfigError | MountError | StatusError)
                 else "CreateContainerError"
             )
             if isinstance(e, RuntimeFailure) and e.reason.startswith("ErrImage"):
                 reason = e.reason
             self._cannot_start(name, known, reason, str(e))
             return
-        fresh = KnownContainer(current=created, previous=known.current, backoff=known.next_backoff())
+        try:
+            await self._node.devices.before_start(self.pod, name)
+        except DeviceError as e:
+            await self._forget(created)
+            self._cannot_start(name, known, "PreStartHookError", str(e))
+            return
+        fresh = KnownContainer(
+            current=created,
+            previous=known.current,
+            backoff=known.next_backoff(),
+            resources=spec.get("resources") or {},
+        )
         self.state = self.state.with_container(name, fresh)
         try:
             started = await runtime.start_container(created.id)
@@ -339,10 +405,54 @@ class PodWorker:
         def failed(kind: str, text: str) -> None:
             self._event("Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {text}")
 
-        address = self.state.sandbox.ip if self.state.sandbox else ""
+        def done(kind: str, result: str) -> None:
+            metadata = self.pod["metadata"]
+            uid = metadata["uid"]
+            labels = ProbeLabels(
+                kind.capitalize(), result, name, metadata["name"], metadata["namespace"], uid
+            )
+            self._node.metrics.probed(labels)
+
         return self._node.probes.start(
-            status.id, spec, address=address or "127.0.0.1", report=report, failed=failed
+            status.id, spec, address=self._address(), report=report, failed=failed, done=done
         )
+
+    def _address(self) -> str:
+        """Where the pod is reached: its own address, or the node's where it shares its network."""
+        own = self.state.sandbox.ip if self.state.sandbox else ""
+        return own or self._node.node.host_ip
+
+    async def _resize(self) -> None:
+        """Gives running containers the resources that the pod asks for now, if the node has them."""
+        changed = resized(self.pod, self.state)
+        if not changed:
+            if self.state.resize:
+                self.state = replace(self.state, resize=None)
+            return
+        obstacle = resize_obstacle(self.pod, self._others(), self._node.allocatable())
+        if obstacle != self.state.resize:
+            self.state = replace(self.state, resize=obstacle)
+            if obstacle:
+                self._event("Warning", f"Resize{obstacle.reason}", obstacle.message)
+        if obstacle:
+            return
+        for spec in changed:
+            known = self.state.container(spec["name"])
+            assert known.current is not None and known.resources is not None
+            if restarts_to_resize(spec, known.resources):
+                text = f"Container {spec['name']} resize requires restart"
+                self.state = self.state.with_container(spec["name"], replace(known, unhealthy=text))
+                continue
+            try:
+                await self._node.runtime.update_resources(known.current.id, runtime_resources(spec))
+            except RuntimeFailure as e:
+                self._event("Warning", "ResizeError", str(e))
+                self.state = replace(self.state, resize=Failure("Error", str(e)))
+                return
+            resources = spec.get("resources") or {}
+            known = self.state.container(spec["name"])
+            self.state = self.state.with_container(spec["name"], replace(known, resources=resources))
+            self._event("Normal", "ResizeCompleted", f"Container {spec['name']} has been resized")
 
     def _probed(self, name: str, container_id: str, result: ResultUpdate) -> None:
         known = self.state.container(name)
@@ -365,12 +475,14 @@ class PodWorker:
 
     async def _config(self, spec: Container, attempt: int) -> ContainerConfig:
         node = self._node
-        cdi_devices = tuple(node.claims.cdi_devices(self.pod, spec))
-        edits = None
+        given = node.devices.of_container(self.pod, spec["name"])
+        given = merged(given, ContainerDevices(cdi_devices=tuple(node.claims.cdi_devices(self.pod, spec))))
+        cdi_devices = given.cdi_devices
         if cdi_devices and not node.runtime.capabilities.resolves_cdi:
-            edits = await asyncio.to_thread(
-                node.cdi.resolve, cdi_devices
-            )  # drivers' files may be slow to read
+            # Drivers' files may be slow to read.
+            of_cdi = await asyncio.to_thread(node.cdi.resolve, cdi_devices)
+            given = merged(given, ContainerDevices(of_cdi))
+        edits = given.edits
         if self.mounted_volumes is None:
             await self._mount_volumes()
             assert self.mounted_volumes is not None
@@ -382,7 +494,18 @@ class PodWorker:
             sandbox=self.state.sandbox,
             cdi_devices=cdi_devices,
             edits=edits,
+            target=self._target_of(spec["name"]),
         )
+
+    def _target_of(self, ephemeral: str) -> str:
+        """The container that an ephemeral one looks into: it must be there to be looked into."""
+        name = target_of(self.pod, ephemeral)
+        if not name:
+            return ""
+        target = self.state.container(name).current
+        if target is None or target.state is not State.RUNNING:
+            raise ContainerConfigError(f'target container "{name}" is not running')
+        return target.id
 
     def _cannot_start(self, name: str, known: KnownContainer, reason: str, message: str) -> None:
         self._event("Warning", "Failed", f"Error: {message}")
@@ -409,7 +532,7 @@ class PodWorker:
         hook = (spec.get("lifecycle") or {}).get("preStop")
         if hook and grace > 0 and status.state is State.RUNNING and status.id not in self._pre_stop_done:
             self._pre_stop_done.add(status.id)
-            problem = await run_hook(self._node.runtime, status.id, hook, timeout=grace)
+            problem = await self._run_hook(spec, status, hook, timeout=grace)
             if problem:
                 self._event("Warning", "FailedPreStopHook", f"PreStopHook failed: {problem}")
         left = max(grace - (self._node.clock() - began), 0.0)
@@ -446,11 +569,17 @@ class PodWorker:
 
     async def _post_start(self, name: str, spec: Container, status: ContainerStatus) -> None:
         hook = spec["lifecycle"]["postStart"]
-        if problem := await run_hook(self._node.runtime, status.id, hook, timeout=POST_START_TIMEOUT):
+        if problem := await self._run_hook(spec, status, hook, timeout=POST_START_TIMEOUT):
             self._event("Warning", "FailedPostStartHook", f"PostStartHook failed: {problem}")
             known = self.state.container(name)
             self.state = self.state.with_container(name, replace(known, unhealthy="FailedPostStartHook"))
             self._wake.set()
+
+    async def _run_hook(
+        self, spec: Container, status: ContainerStatus, hook: LifecycleHandler, *, timeout: float
+    ) -> str:
+        runtime = self._node.runtime
+        return await run_hook(runtime, status.id, spec, hook, address=self._address(), timeout=timeout)
 
     async def _tear_down(self) -> None:
         """Claims are unprepared after the last container has ended and before anybody is told that the pod has."""
@@ -464,7 +593,8 @@ class PodWorker:
             self._event("Warning", "FailedKillPod", f"error killing pod: {e}")
             self._failed("FailedKillPod", str(e))
             return
-        self._node.volumes.unmount(self.pod)
+        self._node.devices.release(self.pod)
+        await self._node.volumes.unmount(self.pod)
         self.state = replace(self.state, torn_down=True, failure=None, retry_at=0.0)
         if self.state.removed:
             self._node.configs.remove_logs(self.pod)

@@ -66,11 +66,19 @@ class PodWorkers:
         nothing_left = recovered is None and not self._dependencies.claims.holds_claims_of(uid)
         if pods.is_terminal(pod) and pods.deletion_deadline(pod) is None and nothing_left:
             return
-        worker = self._workers[uid] = PodWorker(self._dependencies, pod, recovered=recovered)
+        worker = self._workers[uid] = PodWorker(
+            self._dependencies, pod, recovered=recovered, others=lambda: self._pods_beside(uid)
+        )
         assert self._tasks is not None
         self._running[uid] = self._tasks.create_task(
             self._run(uid, worker), name=f"pod {pods.full_name(pod)}"
         )
+
+    def _pods_beside(self, uid: str) -> Iterator[Pod]:
+        """The other pods that take resources of the node."""
+        for other, worker in self._workers.items():
+            if other != uid and not worker.state.torn_down and worker.state.killed is None:
+                yield worker.pod
 
     def remove(self, pod: Pod) -> None:
         """The pod's object is gone."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dray.api import pods
 from dray.kubelet_api.services import POD_RESOURCES, handlers
 from dray.node.container.roles import roles
+from dray.node.deviceplugins.manager import DeviceManager
 from dray.node.dra.manager import Manager
 from dray.node.pod_workers import PodWorkers
 from dray.wire.unix import SocketPath
@@ -19,10 +20,20 @@ if TYPE_CHECKING:
 class PodResources:
     """PodResources v1 on the node's socket."""
 
-    def __init__(self, workers: PodWorkers, claims: Manager, socket: Path, *, shows_claims: bool) -> None:
+    def __init__(
+        self,
+        workers: PodWorkers,
+        claims: Manager,
+        socket: Path,
+        *,
+        devices: DeviceManager | None = None,
+        shows_claims: bool,
+    ) -> None:
+        """``devices`` are those of device plugins."""
         self._workers = workers
         self._claims = claims
         self._socket = socket
+        self._devices = devices
         self._shows_claims = shows_claims
         self._messages = POD_RESOURCES.module
         self._server: Any = None
@@ -61,7 +72,24 @@ class PodResources:
         return self._messages.GetPodResourcesResponse(pod_resources=self._pod(worker.pod))
 
     async def GetAllocatableResources(self, request: Any, context: Any) -> Any:
-        return self._messages.AllocatableResourcesResponse()
+        found = self._devices.devices() if self._devices else {}
+        return self._messages.AllocatableResourcesResponse(
+            devices=[
+                self._device(resource, name)
+                for resource, devices in found.items()
+                for name, device in devices.items()
+                if device.healthy
+            ]
+        )
+
+    def _device(self, resource: str, name: str) -> Any:
+        """A device of a plugin, with the NUMA nodes that it is near."""
+        messages = self._messages
+        known = self._devices.devices().get(resource, {}).get(name) if self._devices else None
+        shown = messages.ContainerDevices(resource_name=resource, device_ids=[name])
+        if known and known.numa_nodes:
+            shown.topology.nodes.extend(messages.NUMANode(ID=node) for node in known.numa_nodes)
+        return shown
 
     def _pod(self, pod: Pod) -> Any:
         containers = roles(pod)
@@ -90,4 +118,9 @@ class PodResources:
                 if device.share:
                     entry.share_id = device.share
             resources.append(claim)
-        return messages.ContainerResources(name=spec["name"], dynamic_resources=resources)
+        given = self._devices.given(pod, spec["name"]) if self._devices else ()
+        return messages.ContainerResources(
+            name=spec["name"],
+            devices=[self._device(resource, name) for resource, names in given for name in names],
+            dynamic_resources=resources,
+        )

@@ -7,12 +7,13 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from dray.api.protobuf.wire import key, sized
 from dray.runtimes.interface import Runtime, RuntimeFailure
 from dray.wire.errors import WireError
 from dray.wire.http_client import connect, encode
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Container, HTTPGetAction, Probe
+    from dray.api.types.core import Container, HTTPGetAction, Probe, TCPSocketAction
 
 _MAX_RESPONSE_BYTES = 10 * 1024
 
@@ -59,6 +60,10 @@ class Readiness(NamedTuple):
     ready: bool
 
 
+def _ignore(kind: str, text: str) -> None:
+    return
+
+
 class Probes(Protocol):
     """How a pod's worker finds out whether a container is well."""
 
@@ -72,6 +77,7 @@ class Probes(Protocol):
         address: str,
         report: Callable[[ResultUpdate], None],
         failed: Callable[[str, str], None],
+        done: Callable[[str, str], None] = _ignore,
     ) -> asyncio.Task[None] | None:
         """Begins to probe the container; None if there is nothing to probe."""
 
@@ -94,10 +100,13 @@ class ProberManager:
         address: str,
         report: Callable[[ResultUpdate], None],
         failed: Callable[[str, str], None],
+        done: Callable[[str, str], None] = _ignore,
     ) -> asyncio.Task[None] | None:
         if not (spec.get("startupProbe") or spec.get("livenessProbe") or spec.get("readinessProbe")):
             return None
-        prober = Prober(self._runtime, container_id, spec, address=address, report=report, failed=failed)
+        prober = Prober(
+            self._runtime, container_id, spec, address=address, report=report, failed=failed, done=done
+        )
         return asyncio.create_task(prober.run())
 
 
@@ -115,6 +124,7 @@ class NoProbes:
         address: str,
         report: Callable[[ResultUpdate], None],
         failed: Callable[[str, str], None],
+        done: Callable[[str, str], None] = _ignore,
     ) -> asyncio.Task[None] | None:
         return None
 
@@ -131,14 +141,17 @@ class Prober:
         address: str,
         report: Callable[[ResultUpdate], None],
         failed: Callable[[str, str], None],
+        done: Callable[[str, str], None] = _ignore,
     ) -> None:
-        """``report`` hears of verdicts, ``failed`` of every single failure (kind and text)."""
+        """``report`` hears of verdicts, ``failed`` of every single failure (kind and text), ``done`` of every
+        probe (kind and result)."""
         self._runtime = runtime
         self._id = container_id
         self._spec = spec
         self._address = address
         self._report = report
         self._failed = failed
+        self._done = done
 
     async def run(self) -> None:
         if probe := self._spec.get("startupProbe"):
@@ -178,6 +191,7 @@ class Prober:
             outcome = ProbeResult(False, f"timed out after {timeout:g}s")
         except (OSError, RuntimeFailure, ValueError) as e:
             outcome = ProbeResult(False, str(e))
+        self._done(kind, "successful" if outcome.ok else "failed")
         if not outcome.ok:
             self._failed(kind, outcome.text)
         return outcome
@@ -188,24 +202,29 @@ class Prober:
             text = (result.stdout + result.stderr)[:_MAX_RESPONSE_BYTES].decode(errors="replace").strip()
             return ProbeResult(result.exit_code == 0, text)
         if http := probe.get("httpGet"):
-            return await http_get(http, self._port(http["port"]), self._address)
+            return await http_get(http, port_number(self._spec, http["port"]), self._address)
         if tcp := probe.get("tcpSocket"):
-            _, writer = await asyncio.open_connection(
-                tcp.get("host") or self._address, self._port(tcp["port"])
-            )
-            writer.close()
+            await tcp_connect(tcp, port_number(self._spec, tcp["port"]), self._address)
             return ProbeResult(True)
         if grpc := probe.get("grpc"):
             return await grpc_check(self._address, int(grpc["port"]), grpc.get("service") or "")
         return ProbeResult(True)
 
-    def _port(self, port: int | str) -> int:
-        if isinstance(port, int):
-            return port
-        for known in self._spec.get("ports") or []:
-            if known.get("name") == port:
-                return int(known["containerPort"])
-        return int(port)
+
+def port_number(spec: Container, port: int | str) -> int:
+    """A port of a container, by number or name. ValueError if it has none of that name."""
+    if isinstance(port, int):
+        return port
+    for known in spec.get("ports") or []:
+        if known.get("name") == port:
+            return int(known["containerPort"])
+    return int(port)
+
+
+async def tcp_connect(handler: TCPSocketAction, port: int, address: str) -> None:
+    """OSError if nobody listens there."""
+    _, writer = await asyncio.open_connection(handler.get("host") or address, port)
+    writer.close()
 
 
 async def http_get(handler: HTTPGetAction, port: int, address: str) -> ProbeResult:
@@ -240,8 +259,7 @@ async def grpc_check(address: str, port: int, service: str) -> ProbeResult:
     """gRPC's own health protocol, whose two messages are simple enough to be spelled out."""
     import grpc.aio
 
-    name = service.encode()
-    request = b"\x0a" + bytes([len(name)]) + name if name else b""
+    request = key(1, 2) + sized(service.encode()) if service else b""
     async with grpc.aio.insecure_channel(f"{address}:{port}") as channel:
         call = channel.unary_unary("/grpc.health.v1.Health/Check", lambda m: m, lambda m: m)
         try:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dray.api.release import SettingError
 from dray.client.client import Client
 from dray.node.nodes import Nodes, connect
-from dray.node.options import NodeOptions
+from dray.node.options import NodeOptions, machine_address
+from dray.node.server.authorization import Delegated
 from dray.node.server.endpoint import Endpoint, Listener
 from dray.node.server.host import NodeHost
 from dray.runtimes.interface import Runtime
@@ -27,10 +28,14 @@ class Options:
     runtime_dir: Path = field(default_factory=lambda: Path("/var/lib/dray/runtime"))
     #: Directories that containers of the process runtime do not see, besides those of the runtime and of the nodes.
     hidden: Sequence[Path] = ()
+    #: Pods of the process runtime have network namespaces of their own, where the host allows it.
+    pod_network: bool = True
+    #: Host and port by which this process reaches the API server, for pods that cannot.
+    api_server: tuple[str, int] | None = None
     #: Containers go on running when the agent stops in an orderly way (they always do when it crashes).
     keep_containers: bool = False
-    #: Where API servers elsewhere ask for logs, commands and ports; its number is in the nodes' options.
-    endpoint: Listener | None = None
+    #: Opens the port where API servers elsewhere ask a node for logs, commands and ports; None for a node without one.
+    endpoint: Callable[[NodeOptions], Listener | None] | None = None
 
 
 async def run(
@@ -46,9 +51,12 @@ async def run(
     await runtime.start()
     keep = options.keep_containers
     try:
+        addressed = [await _addressed(node, number, runtime) for number, node in enumerate(options.nodes)]
+        endpoints = {node.name: options.endpoint(node) for node in addressed} if options.endpoint else {}
+        options = replace(options, nodes=[_with_port(node, endpoints.get(node.name)) for node in addressed])
         shared = await connect(client, runtime, ask=any(node.release is None for node in options.nodes))
         nodes = Nodes(shared, options.nodes, client, client_for=client_for)
-        async with _serving(nodes, options.endpoint):
+        async with _serving(nodes, endpoints):
             await nodes.run(ready=(lambda: ready(nodes)) if ready else None)
     except Exception:
         keep = True  # whoever starts the nodes again finds the containers running
@@ -57,17 +65,31 @@ async def run(
         await runtime.close(keep=keep)
 
 
+async def _addressed(node: NodeOptions, number: int, runtime: Runtime) -> NodeOptions:
+    """The node with an address, if it was left to the runtime to choose one."""
+    if node.address:
+        return node
+    return replace(node, address=await runtime.node_address(number) or machine_address())
+
+
+def _with_port(node: NodeOptions, where: Listener | None) -> NodeOptions:
+    return replace(node, port=where.listener.getsockname()[1]) if where else node
+
+
 @asynccontextmanager
-async def _serving(nodes: Nodes, where: Listener | None) -> AsyncIterator[None]:
-    if where is None:
-        yield
-        return
-    endpoint = Endpoint(NodeHost(nodes), context=where.context)
-    await endpoint.start(where.listener)
+async def _serving(nodes: Nodes, where: Mapping[str, Listener | None]) -> AsyncIterator[None]:
+    started = []
     try:
+        for name, place in where.items():
+            if place is not None:
+                delegated = Delegated(nodes.agents[name].client, name)
+                endpoint = Endpoint(NodeHost(nodes), node=name, context=place.context, delegated=delegated)
+                await endpoint.start(place.listener)
+                started.append(endpoint)
         yield
     finally:
-        await endpoint.stop()
+        for endpoint in started:
+            await endpoint.stop()
 
 
 def make_runtime(options: Options) -> Runtime:
@@ -80,7 +102,12 @@ def make_runtime(options: Options) -> Runtime:
         from dray.runtimes.process.runtime import ProcessRuntime
 
         of_nodes = [path for node in options.nodes for path in (node.paths.kubelet, node.paths.logs)]
-        return ProcessRuntime(options.runtime_dir, hidden=[*options.hidden, *of_nodes])
+        return ProcessRuntime(
+            options.runtime_dir,
+            hidden=[*options.hidden, *of_nodes],
+            pod_network=options.pod_network,
+            api_server=options.api_server,
+        )
     if kind == "cri" and argument:
         from dray.runtimes.cri.runtime import CriRuntime
 

@@ -13,14 +13,16 @@ import errno
 import hashlib
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
+from dray.api import pods
 from dray.api.errors import NotFound, StatusError
+from dray.api.quantity import Quantity
 from dray.api.times import to_epoch
 from dray.client.client import Client
 from dray.client.resources import CONFIGMAPS, SECRETS, Resource, T
@@ -49,8 +51,19 @@ REFRESH_PERIOD = 60.0
 #: The link to the current content, and the names of the directories that it leads to.
 _DATA = "..data"
 _GENERATION = re.compile(r"\.\.[0-9a-f]{32}")
+#: What the kernel takes for one path.
+_PATH_MAX = 4096
 
-Files = dict[str, tuple[bytes, int]]
+
+class File(NamedTuple):
+    """A file of a volume: what is in it, its mode, and whose it is if not root's."""
+
+    content: bytes
+    mode: int
+    user: int | None = None
+
+
+Files = dict[str, File]
 
 
 class MountError(Exception):
@@ -75,7 +88,7 @@ class PodVolumes(Protocol):
 
     async def mount(self, pod: Pod, *, node: Mapping[str, str]) -> MountedVolumes: ...
 
-    def unmount(self, pod: Pod) -> None: ...
+    async def unmount(self, pod: Pod) -> None: ...
 
 
 class NoVolumes:
@@ -84,17 +97,26 @@ class NoVolumes:
     async def mount(self, pod: Pod, *, node: Mapping[str, str]) -> MountedVolumes:
         return _NOTHING_MOUNTED
 
-    def unmount(self, pod: Pod) -> None:
+    async def unmount(self, pod: Pod) -> None:
         return
 
 
 class VolumeManager:
     """Mounts and unmounts the volumes of one node's pods."""
 
-    def __init__(self, client: Client, paths: HostPaths, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        client: Client,
+        paths: HostPaths,
+        *,
+        clock: Callable[[], float] = time.time,
+        allocatable: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """``allocatable`` is what the node has for pods: their limit where they name none."""
         self._client = client
         self._paths = paths
         self._clock = clock
+        self._allocatable = allocatable
 
     async def mount(self, pod: Pod, *, node: Mapping[str, str]) -> MountedVolumes:
         places: dict[str, Path] = {}
@@ -102,7 +124,7 @@ class VolumeManager:
         for volume in pod["spec"].get("volumes") or []:
             try:
                 place, again = await self._mount(pod, volume, node)
-            except (OSError, StatusError, environment.ContainerConfigError) as e:
+            except (OSError, ValueError, StatusError, environment.ContainerConfigError) as e:
                 text = e.message if isinstance(e, StatusError) else str(e)
                 raise MountError(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {text}') from e
             places[volume["name"]] = place
@@ -112,9 +134,14 @@ class VolumeManager:
         content = frozenset(v["name"] for v in volumes if _content_of(v))
         return MountedVolumes(places, content, min(refresh) if refresh else None)
 
-    def unmount(self, pod: Pod) -> None:
-        """Removes everything of the pod below the kubelet's directory."""
-        shutil.rmtree(self._paths.pod(pod["metadata"]["uid"]), ignore_errors=True)
+    async def unmount(self, pod: Pod) -> None:
+        """Removes everything of the pod below the kubelet's directory, beside the event loop: there may be much."""
+        for volume in pod["spec"].get("volumes") or []:
+            if _in_memory(volume):
+                with contextlib.suppress(OSError):  # not mounted
+                    bind_mounts.detach(str(self._place(pod, "empty-dir", volume["name"])))
+        place = str(self._paths.pod(pod["metadata"]["uid"]))
+        await _in_thread(lambda: bind_mounts.remove_tree(place))
 
     async def _mount(self, pod: Pod, volume: Volume, node: Mapping[str, str]) -> tuple[Path, float | None]:
         if source := volume.get("hostPath"):
@@ -122,7 +149,10 @@ class VolumeManager:
         if "emptyDir" in volume or len(volume) == 1:
             place = self._place(pod, "empty-dir", volume["name"])
             place.mkdir(parents=True, exist_ok=True)
+            if _in_memory(volume) and not place.is_mount():
+                _mount_memory(place, size=_bytes((volume["emptyDir"] or {}).get("sizeLimit")))
             place.chmod(0o777)
+            _own(place, user=None, group=fs_group(pod), extra=0o2770)
             return place, None
         if content := _content_of(volume):
             return await self._content(pod, volume["name"], content, node)
@@ -161,7 +191,7 @@ class VolumeManager:
             if expires is not None:
                 again = min(again, expires)
         place = self._place(pod, content.kind, name)
-        await _in_thread(lambda: write_content(place, files))
+        await _in_thread(lambda: write_content(place, files, group=fs_group(pod)))
         return place, again
 
     async def _files(
@@ -176,9 +206,9 @@ class VolumeManager:
             elif kind == "secret":
                 files |= await self._secret(pod, source["secret"] or {}, mode)
             elif kind == "downwardAPI":
-                files |= _downward(pod, source["downwardAPI"] or {}, mode, node)
+                files |= _downward(pod, source["downwardAPI"] or {}, mode, node, self._allocatable)
             elif kind == "serviceAccountToken":
-                made, expires = await self._token(pod, source["serviceAccountToken"] or {})
+                made, expires = await self._token(pod, source["serviceAccountToken"] or {}, mode)
                 files |= made
             else:
                 raise MountError(f"source {kind} is not provided by this node")
@@ -197,7 +227,7 @@ class VolumeManager:
         data = {k: base64.b64decode(v) for k, v in (found.get("data") or {}).items()}
         return _selected(data, source.get("items"), mode, f"secret {source['name']}", optional=optional)
 
-    async def _token(self, pod: Pod, source: ServiceAccountTokenProjection) -> tuple[Files, float]:
+    async def _token(self, pod: Pod, source: ServiceAccountTokenProjection, mode: int) -> tuple[Files, float]:
         metadata = pod["metadata"]
         seconds = source.get("expirationSeconds", 3600)
         request: TokenRequest = {
@@ -219,7 +249,11 @@ class VolumeManager:
         status = answer["status"]
         now = self._clock()
         life = to_epoch(status["expirationTimestamp"]) - now
-        return {source["path"]: (status["token"].encode(), 0o600)}, now + min(life * 0.8, 24 * 3600)
+        user = fs_user(pod)
+        # Where it is known who reads the token, nobody else does.
+        narrow = user is not None or fs_group(pod) is not None
+        file = File(status["token"].encode(), 0o600 if narrow else mode, user)
+        return {source["path"]: file}, now + min(life * 0.8, 24 * 3600)
 
     async def _get(self, resource: Resource[T], pod: Pod, name: str, *, optional: bool) -> T | None:
         try:
@@ -258,14 +292,58 @@ def _content_of(volume: Volume) -> _Content | None:
     return None
 
 
-def _downward(pod: Pod, source: DownwardAPIProjection, mode: int, node: Mapping[str, str]) -> Files:
+def fs_user(pod: Pod) -> int | None:
+    """The user of all containers of a pod, if they have one and the same."""
+    whole = (pod["spec"].get("securityContext") or {}).get("runAsUser")
+    users = {
+        (container.get("securityContext") or {}).get("runAsUser", whole)
+        for container in pods.all_containers(pod["spec"])
+    }
+    return users.pop() if len(users) == 1 else None
+
+
+def fs_group(pod: Pod) -> int | None:
+    return (pod["spec"].get("securityContext") or {}).get("fsGroup")
+
+
+def _in_memory(volume: Volume) -> bool:
+    return ((volume.get("emptyDir") or {}).get("medium") or "") == "Memory"
+
+
+def _bytes(quantity: str | None) -> int:
+    return Quantity.parse(str(quantity)).value() if quantity is not None else 0
+
+
+def _mount_memory(place: Path, *, size: int) -> None:
+    """Mounts memory on a directory. Where the agent has not the rights of root, the directory is on disk as any other."""
+    with contextlib.suppress(PermissionError):
+        bind_mounts.mount_tmpfs(str(place), size=size)
+
+
+def _own(path: Path, *, user: int | None, group: int | None, extra: int) -> None:
+    """Gives a path to a user and a group, who get more rights. An ordinary user's agent leaves it as it is."""
+    if user is None and group is None:
+        return
+    with contextlib.suppress(PermissionError):
+        os.chown(path, -1 if user is None else user, -1 if group is None else group)
+        if group is not None:
+            path.chmod(path.stat().st_mode & 0o7777 | extra)
+
+
+def _downward(
+    pod: Pod,
+    source: DownwardAPIProjection,
+    mode: int,
+    node: Mapping[str, str],
+    allocatable: Mapping[str, str],
+) -> Files:
     files: Files = {}
     for item in source.get("items") or []:
         if ref := item.get("fieldRef"):
             text = environment.field_value(pod, ref["fieldPath"], node)
         else:
-            text = environment.resource_value(pod, None, item["resourceFieldRef"])
-        files[item["path"]] = (text.encode(), item.get("mode", mode))
+            text = environment.resource_value(pod, None, item["resourceFieldRef"], allocatable)
+        files[item["path"]] = File(text.encode(), item.get("mode", mode))
     return files
 
 
@@ -331,7 +409,7 @@ def _check_sub_path(source: Path, sub_path: str, *, create: bool) -> None:
         raise MountError(f"path {sub_path!r}: {e.strerror}") from e
 
 
-def write_content(place: Path, files: Files) -> None:
+def write_content(place: Path, files: Files, *, group: int | None = None) -> None:
     """Makes the directory hold exactly these files, at one instant for every reader.
 
     As the kubelet does it: files live in a directory of their own, ``..data`` links to it, and each name links through
@@ -342,11 +420,11 @@ def write_content(place: Path, files: Files) -> None:
     place.mkdir(parents=True, exist_ok=True)
     volume = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        fresh, old = _generation(files), _read_link(_DATA, volume)
+        fresh, old = _generation(files, group), _read_link(_DATA, volume)
         if old == fresh:
             return
         _remove_generation(fresh, volume)
-        _write_files(fresh, files, volume)
+        _write_files(fresh, files, volume, group=group)
         _link(fresh, _DATA, volume)
         tops = {name.split("/", 1)[0] for name in files}
         for name in tops:
@@ -360,16 +438,16 @@ def write_content(place: Path, files: Files) -> None:
         os.close(volume)
 
 
-def _generation(files: Files) -> str:
-    digest = hashlib.sha256()
-    for name, (content, mode) in sorted(files.items()):
-        digest.update(f"{len(name)} {len(content)} {mode} {name}\n".encode() + content)
+def _generation(files: Files, group: int | None) -> str:
+    digest = hashlib.sha256(f"{group}".encode())
+    for name, (content, mode, user) in sorted(files.items()):
+        digest.update(f"{len(name)} {len(content)} {mode} {user} {name}\n".encode() + content)
     return f"..{digest.hexdigest()[:32]}"
 
 
-def _write_files(directory: str, files: Files, volume: int) -> None:
+def _write_files(directory: str, files: Files, volume: int, *, group: int | None) -> None:
     os.mkdir(directory, 0o755, dir_fd=volume)
-    for name, (content, mode) in files.items():
+    for name, (content, mode, user) in files.items():
         *parents, last = Path(name).parts
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=volume)
         try:
@@ -382,7 +460,9 @@ def _write_files(directory: str, files: Files, volume: int) -> None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             with os.fdopen(os.open(last, flags, 0o600, dir_fd=handle), "wb") as file:
                 file.write(content)
-                os.fchmod(file.fileno(), mode)
+                with contextlib.suppress(PermissionError):  # an ordinary user's agent
+                    os.fchown(file.fileno(), -1 if user is None else user, -1 if group is None else group)
+                os.fchmod(file.fileno(), mode if group is None else mode | 0o440)
         finally:
             os.close(handle)
 
@@ -406,24 +486,28 @@ def _link(target: str, name: str, volume: int) -> None:
 def _remove_generation(name: str, volume: int) -> None:
     """Removes a directory that ``write_content`` made. A link of such a name is not followed, but left alone."""
     if _GENERATION.fullmatch(name):
-        shutil.rmtree(name, ignore_errors=True, dir_fd=volume)
+        bind_mounts.remove_tree(name, dir_fd=volume)
 
 
 def _selected(
     data: Mapping[str, bytes], items: Sequence[KeyToPath] | None, mode: int, what: str, *, optional: bool
 ) -> Files:
     if not items:
-        return {k: (v, mode) for k, v in data.items()}
+        return {k: File(v, mode) for k, v in data.items()}
     files: Files = {}
     for item in items:
         if item["key"] not in data:
             if optional:
                 continue
             raise MountError(f"references non-existent {what} key: {item['key']}")
-        files[item["path"]] = (data[item["key"]], item.get("mode", mode))
+        files[item["path"]] = File(data[item["key"]], item.get("mode", mode))
     return files
 
 
 def _check_descending(relative: str) -> None:
+    if len(relative.encode()) >= _PATH_MAX:
+        raise MountError(f"path {relative[:40]!r}… is longer than {_PATH_MAX} bytes")
+    if "\0" in relative:
+        raise MountError(f"path {relative!r} has a byte that no path has")
     if ".." in Path(relative).parts or Path(relative).is_absolute():
         raise MountError(f"path {relative!r} leads out of its volume")

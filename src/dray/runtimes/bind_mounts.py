@@ -1,4 +1,4 @@
-"""The system calls with which paths that containers can write to are opened and mounted.
+"""The system calls with which paths that containers can write to are opened, mounted and removed.
 
 A path is resolved once. What comes of it is a descriptor, and the descriptor is what is mounted: a container that swaps a
 directory for a link in between changes nothing.
@@ -9,12 +9,14 @@ directory for a link in between changes nothing.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
+import itertools
 import os
+import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import PurePosixPath
 
 _DETACH, _NOFOLLOW = 2, 8
@@ -25,6 +27,7 @@ _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _OPEN_TREE_CLONE = 1
 _MOUNT_ATTR_RDONLY = 1
 _MOVE_MOUNT_F_EMPTY_PATH = 4
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -53,7 +56,7 @@ def open_beneath(directory: int, relative: str) -> int:
             raise OSError(code, os.strerror(code), relative)
 
 
-@contextmanager
+@contextlib.contextmanager
 def opened(path: str, relative: str = "") -> Iterator[int]:
     """A descriptor of ``path``, or of ``relative`` in it, for a while."""
     outer = open_path(path)
@@ -96,6 +99,44 @@ def make_beneath(path: str, relative: str) -> None:
         os.close(handle)
 
 
+def remove_tree(name: str, *, dir_fd: int | None = None) -> None:
+    """Removes a directory and all below it as far as that is possible. No links are followed, and however deep containers
+    have nested directories, few descriptors are open at a time: what is further down is moved up first."""
+    with contextlib.suppress(OSError):
+        top = os.open(name, _DIRECTORY, dir_fd=dir_fd)
+        try:
+            prefix, numbers = secrets.token_hex(8), itertools.count()
+            waiting = _emptied(top, top, prefix, numbers)
+            while waiting:
+                inner = waiting.pop()
+                with contextlib.suppress(OSError):
+                    handle = os.open(inner, _DIRECTORY, dir_fd=top)
+                    try:
+                        waiting += _emptied(handle, top, prefix, numbers)
+                    finally:
+                        os.close(handle)
+                    os.rmdir(inner, dir_fd=top)
+        finally:
+            os.close(top)
+        os.rmdir(name, dir_fd=dir_fd)
+
+
+def _emptied(directory: int, top: int, prefix: str, numbers: Iterator[int]) -> list[str]:
+    """Removes the files of a directory and moves its directories to the top; returns their names there."""
+    moved = []
+    with os.scandir(directory) as entries:
+        there = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_directory in there:
+        with contextlib.suppress(OSError):
+            if is_directory:
+                new = f"{prefix}-{next(numbers)}"
+                os.rename(name, new, src_dir_fd=directory, dst_dir_fd=top)
+                moved.append(new)
+            else:
+                os.unlink(name, dir_fd=directory)
+    return moved
+
+
 def clone(handle: int, *, recursive: bool) -> int:
     """A mount of what the descriptor stands for, which hangs nowhere yet."""
     flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
@@ -120,6 +161,14 @@ def make_read_only(target: str) -> None:
         *(ctypes.c_int(_AT_FDCWD), os.fsencode(target), ctypes.c_uint(_AT_RECURSIVE)),
         *(ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes))),
     )
+
+
+def mount_tmpfs(target: str, *, size: int) -> None:
+    """Mounts a file system in memory, of that many bytes at most (0: half of the memory)."""
+    options = f"size={size}".encode() if size else None
+    if _libc.mount(b"tmpfs", os.fsencode(target), b"tmpfs", ctypes.c_ulong(0), options):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), target)
 
 
 def detach(target: str) -> None:

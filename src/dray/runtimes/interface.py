@@ -74,6 +74,20 @@ class Edits:
     gids: tuple[int, ...] = ()
 
 
+class Resources(NamedTuple):
+    """What a container gets of the host: thousandths of a CPU, bytes. Nothing is limited by 0."""
+
+    cpu_milli: int = 0
+    cpu_limit_milli: int = 0
+    memory_limit: int = 0
+
+
+class HostPort(NamedTuple):
+    host: str
+    host_port: int
+    container_port: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SandboxConfig:
     uid: str
@@ -82,15 +96,22 @@ class SandboxConfig:
     attempt: int = 0
     hostname: str = ""
     host_network: bool = False
+    #: Users of the pod are those of the host; otherwise it wants a user namespace.
+    host_users: bool = True
     log_directory: Path = Path()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     runtime_handler: str = ""
+    #: Ports of the host (TCP) that lead to ports of the pod, if the pod has a network of its own.
+    ports: tuple[HostPort, ...] = ()
+    #: Where programs of the pod look for the API server, for runtimes that can bring them there.
+    api_service: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerConfig:
-    """Everything about one attempt to run a container. ``edits`` are CDI's, for runtimes that do not know CDI."""
+    """Everything about one attempt to run a container. ``edits`` are those of device plugins, and CDI's for runtimes that
+    do not know CDI."""
 
     name: str
     image: str
@@ -112,14 +133,17 @@ class ContainerConfig:
     user: int | None = None
     group: int | None = None
     groups: tuple[int, ...] = ()
+    #: The container whose processes this one sees; by default it sees none but its own.
+    target_container: str = ""
     privileged: bool = False
     add_capabilities: tuple[str, ...] = ()
     drop_capabilities: tuple[str, ...] = ()
+    #: Security profiles: ``RuntimeDefault``, a file of the host (seccomp) or name (AppArmor), or nothing.
+    seccomp: str = ""
+    apparmor: str = ""
     read_only_root: bool = False
     no_new_privileges: bool = False
-    cpu_milli: int = 0
-    cpu_limit_milli: int = 0
-    memory_limit: int = 0
+    resources: Resources = field(default_factory=Resources)
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -158,6 +182,7 @@ class SandboxStatus:
     namespace: str
     attempt: int = 0
     ready: bool = True
+    #: Empty for pods that share the network of the host.
     ip: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -187,6 +212,13 @@ class ExecResult(NamedTuple):
     exit_code: int
     stdout: bytes
     stderr: bytes
+
+
+class Usage(NamedTuple):
+    """What a container has used."""
+
+    cpu_seconds: float
+    memory: int  # bytes
 
 
 class Session(Protocol):
@@ -232,6 +264,8 @@ class Capabilities:
     mounts_host_files: bool = True
     #: Programs run in containers, so that there is something to probe and to tell about in events.
     runs_programs: bool = True
+    #: Pods with a network of their own reach the API server by the address of its Service.
+    forwards_api_service: bool = False
     #: Containers have the files of their image; otherwise those of the host, and an image is but a name.
     uses_images: bool = True
 
@@ -249,6 +283,10 @@ class Runtime(Protocol):
     async def close(self, *, keep: bool) -> None:
         """Lets go of the runtime. Containers go on running if ``keep`` says so and the runtime can."""
 
+    async def node_address(self, number: int) -> str:
+        """An address by which pods reach this host, another one for each of its nodes; empty if the runtime has none to
+        give."""
+
     async def list(self) -> Listing: ...
 
     def container_events(self) -> AsyncIterator[ContainerStatus]:
@@ -265,6 +303,12 @@ class Runtime(Protocol):
     async def create_container(self, sandbox: str, config: ContainerConfig) -> ContainerStatus: ...
 
     async def start_container(self, container: str) -> ContainerStatus: ...
+
+    async def update_resources(self, container: str, resources: Resources) -> None:
+        """Gives a running container other resources, as far as the runtime enforces any."""
+
+    async def usage(self) -> Mapping[str, Usage]:
+        """What running containers have used, by their ids, as far as the runtime knows."""
 
     async def stop_container(self, container: str, *, grace: float) -> None:
         """Asks it to end, and kills it after ``grace`` seconds. Returns when it has ended."""

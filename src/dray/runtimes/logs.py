@@ -51,7 +51,7 @@ async def read(
         return
     try:
         if options.tail is not None:
-            handle.seek(_start_of_tail(path, options.tail))
+            handle.seek(await _start_of_tail(path, options.tail))
         rest = b""
         while True:
             over = ended()  # asked before reading, so that nothing written in between is missed
@@ -65,6 +65,8 @@ async def read(
                     left -= len(out)
                 if out:
                     yield out
+                else:  # a long log of which nothing is shown
+                    await asyncio.sleep(0)
                 if left == 0:
                     return
             if not options.follow or (over and not newer):
@@ -110,37 +112,31 @@ class _Printer:
             self._in_line = not line.full
 
 
-def _start_of_tail(path: Path, lines: int) -> int:
+async def _start_of_tail(path: Path, lines: int) -> int:
     """Where the last ``lines`` full lines begin. A line in parts counts once."""
-    size = path.stat().st_size
+    end = position = path.stat().st_size
     if lines <= 0:
-        return size
+        return end
+    seen, first, rest = 0, end, b""
     with path.open("rb") as handle:
-        position, tail = size, b""
         while position > 0:
             step = min(_BLOCK, position)
             position -= step
-            handle.seek(position, os.SEEK_SET)
-            tail = handle.read(step) + tail
-            offset = _cut(tail, lines, at_start=position == 0)
-            if offset is not None:
-                return position + offset
+            handle.seek(position)
+            data = handle.read(step) + rest
+            # The first entry of a block may begin in the block before it.
+            begin = data.find(b"\n") + 1 if position > 0 else 0
+            rest, stop = data[:begin], len(data)
+            if position > 0 and not begin:
+                rest = data
+                continue
+            while stop > begin:
+                start = data.rfind(b"\n", begin, stop - 1) + 1 or begin
+                line = parse(data[start:stop].removesuffix(b"\n"))
+                if (line is not None and line.full) or first == end:
+                    seen += 1
+                    if seen > lines:
+                        return first
+                first, stop = position + start, start
+            await asyncio.sleep(0)
     return 0
-
-
-def _cut(data: bytes, lines: int, *, at_start: bool) -> int | None:
-    """The offset of the last ``lines`` lines within the end of a file, or None if more of it is needed."""
-    ends = [i for i, byte in enumerate(data) if byte == 10]
-    starts = [0, *(i + 1 for i in ends)] if at_start else [i + 1 for i in ends]
-    begun = [s for s in starts if s < len(data)]
-    seen, first = 0, None
-    for start in reversed(begun):
-        end = data.find(b"\n", start)
-        line = parse(data[start:end] if end >= 0 else data[start:])
-        whole_before = line is not None and line.full
-        if whole_before or first is None:
-            seen += 1
-            if seen > lines:
-                return first
-        first = start
-    return first if at_start else None

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import NamedTuple
@@ -21,11 +22,13 @@ from dray.runtimes.interface import (
     ExecResult,
     Listing,
     PortConnection,
+    Resources,
     RuntimeFailure,
     SandboxConfig,
     SandboxStatus,
     Session,
     State,
+    Usage,
 )
 from dray.runtimes.pleg import LifecycleEvents
 
@@ -78,6 +81,7 @@ class SimulatedRuntime:
         self._clock = clock
         self._ids = count(1)
         self._sandboxes: dict[str, tuple[SandboxConfig, SandboxStatus]] = {}
+        self._addresses: set[str] = set()
         self._containers: dict[str, _Container] = {}
         self._lifecycle_events = LifecycleEvents()
 
@@ -89,6 +93,9 @@ class SimulatedRuntime:
             if container.timer:
                 container.timer.cancel()
 
+    async def node_address(self, number: int) -> str:
+        return ""
+
     async def list(self) -> Listing:
         return Listing(
             [s for _, s in self._sandboxes.values()], [c.status for c in self._containers.values()]
@@ -98,12 +105,23 @@ class SimulatedRuntime:
         return self._lifecycle_events.subscribe()
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
-        status = SandboxStatus.of(config, id=f"sandbox-{next(self._ids)}", ip="127.0.0.1")
+        ip = "" if config.host_network else self._invent_address(config.uid)
+        status = SandboxStatus.of(config, id=f"sandbox-{next(self._ids)}", ip=ip)
         self._sandboxes[status.id] = config, status
         return status
 
+    def _invent_address(self, uid: str) -> str:
+        """An address that no other pod here has, from 10.128.0.0/9. It depends on the pod, so that runtimes in different
+        processes hardly ever give the same one."""
+        number = zlib.crc32(uid.encode())
+        while (ip := _address(number)) in self._addresses:
+            number += 1
+        self._addresses.add(ip)
+        return ip
+
     async def remove_sandbox(self, sandbox: str) -> None:
-        self._sandboxes.pop(sandbox, None)
+        if known := self._sandboxes.pop(sandbox, None):
+            self._addresses.discard(known[1].ip)
         for container in [c for c in self._containers.values() if c.status.sandbox == sandbox]:
             self._end(container, exit_code=137)
             await self.remove_container(container.status.id)
@@ -138,6 +156,12 @@ class SimulatedRuntime:
                 it.script.run_for, lambda: self._end(it, exit_code=it.script.exit_code)
             )
         return it.status
+
+    async def update_resources(self, container: str, resources: Resources) -> None:
+        return
+
+    async def usage(self) -> Mapping[str, Usage]:
+        return {}
 
     async def stop_container(self, container: str, *, grace: float) -> None:
         if it := self._containers.get(container):
@@ -174,3 +198,9 @@ class SimulatedRuntime:
             reason="Completed" if exit_code == 0 else "Error",
         )
         self._lifecycle_events.publish(it.status)
+
+
+def _address(number: int) -> str:
+    """One of the eight million, without those that end in 0 or 255."""
+    number %= 128 * 256 * 254
+    return f"10.{128 + number // (256 * 254)}.{number // 254 % 256}.{number % 254 + 1}"

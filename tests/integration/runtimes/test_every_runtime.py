@@ -371,6 +371,33 @@ def test_a_session_with_a_terminal_knows_its_size(kind: str, tmp_path: Path) -> 
     scene(kind, tmp_path, play)
 
 
+@real_runtimes
+def test_a_terminal_has_a_name_in_the_container(kind: str, tmp_path: Path) -> None:
+    """Programs such as screen, tmux or gpg open their terminal by it."""
+
+    async def play(runtime: Runtime) -> None:
+        started = await start(runtime, tmp_path)
+        session = await runtime.exec(
+            started.id, ["sh", "-c", "tty; echo by name > $(tty)"], tty=True, stdin=True
+        )
+        text = b"".join([piece.data async for piece in session.output()])
+        assert text.split() == [b"/dev/pts/0", b"by", b"name"]
+        await session.close()
+        script = "read go; tty; echo done by $go"
+        own = await start(runtime, tmp_path, shell(tmp_path, script, tty=True, stdin=True, name="own"))
+        attached = await runtime.attach(own.id, tty=True, stdin=True)
+        await attached.write(b"me\n")
+        said = b""
+        async for piece in attached.output():
+            said += piece.data
+            if b"done by me" in said:
+                break
+        assert b"/dev/pts/0" in said
+        await attached.close()
+
+    scene(kind, tmp_path, play)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="device nodes of one's own need root")
 def test_input_that_a_container_does_not_read_holds_up_no_other_container(tmp_path: Path) -> None:
     async def play(runtime: Runtime) -> None:
@@ -475,7 +502,7 @@ def test_processes_are_kept_apart_as_well_as_the_host_allows(mode: str, tmp_path
             await runtime.close(keep=False)
             pytest.skip(f"this host does not allow {mode}")
         sandbox = await runtime.run_sandbox(pod(tmp_path))
-        script = "echo pid $$; ls -d /run/deep/inside; trap 'exit 4' TERM; sleep 100 & wait"
+        script = "trap 'exit 4' TERM; echo pid $$; ls -d /run/deep/inside; sleep 100 & wait"
         mounts = () if mode == "plain" else (mount,)
         created = await runtime.create_container(sandbox.id, shell(tmp_path, script, mounts=mounts))
         await runtime.start_container(created.id)
@@ -601,7 +628,10 @@ def test_a_sub_path_shows_one_directory_or_file_of_its_volume(kind: str, tmp_pat
 
     async def play(runtime: Runtime) -> None:
         sandbox = await runtime.run_sandbox(pod(tmp_path))
-        script = "ls /mnt/directory; cat /mnt/file; echo written > /mnt/directory/new; echo no > /mnt/file"
+        # The shell's complaint goes to the same stream as the rest, so that their order is certain.
+        script = (
+            "exec 2>&1; ls /mnt/directory; cat /mnt/file; echo written > /mnt/directory/new; echo no > /mnt/file"
+        )
         ended = await run_to_end(runtime, sandbox.id, shell(tmp_path, script, mounts=mounts))
         assert (await log_of(ended)).startswith(b"file\nfound\n")
         assert (volume / "deep/inside/new").read_text() == "written\n"
@@ -689,3 +719,20 @@ def test_capabilities_are_dropped_and_added_as_the_container_says(
             assert {int(lines[name], 16) for name in ("CapPrm", "CapEff", "CapBnd")} == {kept}
 
     scene(kind, tmp_path, play)
+
+
+def test_profiles_that_cannot_be_applied_are_refused_and_the_default_one_is_applied(tmp_path: Path) -> None:
+    async def play(runtime: Runtime) -> None:
+        sandbox = await runtime.run_sandbox(pod(tmp_path))
+        for wanted in ({"seccomp": "/etc/profile.json"}, {"apparmor": "mine"}):
+            with pytest.raises(RuntimeFailure, match="process runtime applies"):
+                await runtime.create_container(sandbox.id, shell(tmp_path, "true", **wanted))
+        with pytest.raises(RuntimeFailure, match="hostUsers"):
+            await runtime.run_sandbox(pod(tmp_path, host_users=False))
+        config = shell(
+            tmp_path, "grep -q '^Seccomp:.*2' /proc/self/status && hostname", seccomp="RuntimeDefault"
+        )
+        assert (await run_to_end(runtime, sandbox.id, config)).exit_code == 0
+
+    if os.geteuid() == 0:
+        scene("process", tmp_path, play)

@@ -28,9 +28,11 @@ from dray.node.nodes import Nodes
 from dray.node.options import NodeOptions
 from dray.node.run import Options, run
 from dray.node.server.host import NodeHost, PodLogOptions
+from dray.runtimes.interface import SandboxConfig, SandboxStatus
 from dray.runtimes.logs import LogOptions
 from dray.runtimes.simulated import PREFIX
 from dray.wire.unix import SocketPath
+from tests.support.device_plugin import DevicePlugin, registered
 from tests.support.wait import wait_for
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"
@@ -588,6 +590,24 @@ async def test_parts_of_the_control_plane_show_as_pods_that_come_back(api: Any, 
         )
 
 
+async def test_a_static_pod_that_shows_other_flags_or_nothing_that_runs_goes(
+    api: Any, tmp_path: Path
+) -> None:
+    world, folder = World(api, tmp_path), "/api/v1/namespaces/kube-system/pods"
+    old = (ControlPlanePart(name="kube-scheduler", command=("old",)), ControlPlanePart(name="etcd"))
+    async with world.node(control_plane=old):
+        for part in old:
+            await wait_for(f"the pod of {part.name}", lambda p=part: f"{folder}/{p.name}-las1" in api.objects)
+
+    def shown() -> list[Any]:
+        pod = api.objects.get(f"{folder}/kube-scheduler-las1")
+        return pod["spec"]["containers"][0]["command"] if pod else []
+
+    async with world.node(control_plane=(ControlPlanePart(name="kube-scheduler", command=("new",)),)):
+        await wait_for("the new flags", lambda: shown() == ["new"])
+        await wait_for("the end of what no longer runs", lambda: f"{folder}/etcd-las1" not in api.objects)
+
+
 async def test_nodes_with_identities_of_their_own_watch_only_their_pods(api: Any, tmp_path: Path) -> None:
     asked: list[str] = []
 
@@ -715,3 +735,179 @@ async def test_preparing_eight_claims_is_one_call_to_their_driver(api: Any, tmp_
         world.delete("p")
         await wait_for("pod p to go", lambda: world.gone("p"))
         assert calls.count(driver.name, f"{service}/NodeUnprepareResources", "OK") == 1
+
+
+async def test_a_failing_sub_path_is_a_mistake_of_the_containers_configuration(
+    api: Any, tmp_path: Path
+) -> None:
+    world = World(api, tmp_path)
+    async with world.node():
+        mount = {"name": "v", "mountPath": "/v", "subPathExpr": "$(UP)"}
+        container = {
+            "name": "main",
+            "image": "i",
+            "command": ["true"],
+            "env": [{"name": "UP", "value": "/absolute"}],
+            "volumeMounts": [mount],
+        }
+        world.pod("p", containers=[container], volumes=[{"name": "v", "emptyDir": {}}])
+        await wait_for(
+            "the container to wait for a better configuration",
+            lambda: world.container("p")["state"]["waiting"]["reason"] == "CreateContainerConfigError",
+        )
+
+
+async def test_a_pod_that_does_not_fit_is_refused(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node(capacity={"cpu": "1", "memory": "1Gi", "pods": "10"}):
+        container = {"name": "main", "image": "i", "command": ["sleep", "100"]}
+        world.pod("p", containers=[{**container, "resources": {"requests": {"cpu": "2"}}}])
+        await wait_for("the pod to fail", lambda: world.phase("p") == "Failed")
+        assert world.status("p")["reason"] == "OutOfcpu"
+
+
+async def test_a_resize_shows_in_the_status_of_a_container_that_goes_on_running(
+    api: Any, tmp_path: Path
+) -> None:
+    world = World(api, tmp_path)
+    async with world.node(capacity={"cpu": "4", "memory": "1Gi", "pods": "10"}):
+        container = {"name": "main", "image": "i", "command": ["sleep", "100"]}
+
+        def asking(cpu: str) -> list[dict[str, Any]]:
+            return [{**container, "resources": {"requests": {"cpu": cpu}}}]
+
+        world.pod("p", containers=asking("1"))
+        await wait_for("the pod to run", lambda: world.phase("p") == "Running")
+        first = world.container("p")
+        assert first["allocatedResources"] == {"cpu": "1"}
+        found = api.objects[f"{PODS}/p"]
+        api.put(f"{PODS}/p", {**found, "spec": {**found["spec"], "containers": asking("2")}})
+        await wait_for("the resize", lambda: world.container("p")["resources"] == {"requests": {"cpu": "2"}})
+        assert world.container("p")["containerID"] == first["containerID"]
+        found = api.objects[f"{PODS}/p"]
+        api.put(f"{PODS}/p", {**found, "spec": {**found["spec"], "containers": asking("9")}})
+        await wait_for(
+            "the refusal",
+            lambda: (
+                [c["reason"] for c in world.status("p")["conditions"] if c["type"] == "PodResizePending"]
+                == ["Infeasible"]
+            ),
+        )
+        assert world.container("p")["resources"] == {"requests": {"cpu": "2"}}
+
+
+async def test_a_debug_container_sees_the_processes_of_its_target(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node():
+        world.pod("p", "sleep 999")
+        await wait_for("the pod to run", lambda: world.phase("p") == "Running")
+        found = api.objects[f"{PODS}/p"]
+        debug = {
+            "name": "d",
+            "image": "i",
+            "targetContainerName": "main",
+            "command": ["sh", "-c", "ps ax; true"],
+        }
+        api.put(f"{PODS}/p", {**found, "spec": {**found["spec"], "ephemeralContainers": [debug]}})
+        await wait_for(
+            "the debug container to end",
+            lambda: world.status("p")["ephemeralContainerStatuses"][0]["state"]["terminated"],
+        )
+        log = (world.paths.pod_logs("ns", "p", "uid-p") / "d" / "0.log").read_text()
+        assert "sleep 999" in log
+        assert world.phase("p") == "Running"
+
+
+GPU = "example.com/gpu"
+
+
+def gpu_container(count: int = 1, script: str = "echo has $DEVICES; sleep 100") -> dict[str, Any]:
+    limits = {"limits": {GPU: str(count)}, "requests": {GPU: str(count)}}
+    return {"name": "main", "image": "i", "command": ["sh", "-c", script], "resources": limits}
+
+
+def counted(api: Any) -> str:
+    return str(api.objects["/api/v1/nodes/las1"]["status"]["allocatable"].get(GPU))
+
+
+async def test_a_device_plugin_registers_and_its_devices_are_counted_given_and_taken_back(
+    api: Any, tmp_path: Path
+) -> None:
+    world = World(api, tmp_path)
+    plugin = DevicePlugin(GPU, {"a": True, "b": True, "c": False})
+    async with world.node(), registered(plugin, world.paths.device_plugins):
+
+        def count(kind: str) -> str:
+            return str(api.objects["/api/v1/nodes/las1"]["status"][kind].get(GPU))
+
+        await wait_for(
+            "the devices to be counted", lambda: (count("capacity"), count("allocatable")) == ("3", "2")
+        )
+        world.pod("p", containers=[gpu_container()])
+        await wait_for("the pod to have its device", lambda: "has b" in world.log("p"))
+        assert (plugin.allocated, plugin.started) == ([["b"]], [["b"]])
+        async with grpc.aio.insecure_channel(SocketPath(world.paths.pod_resources).grpc) as channel:
+            pod_resources, messages = stub(POD_RESOURCES, channel), POD_RESOURCES.module
+            [shown] = (await pod_resources.List(messages.ListPodResourcesRequest())).pod_resources
+            [device] = shown.containers[0].devices
+            assert (device.resource_name, list(device.device_ids), device.topology.nodes[0].ID) == (
+                GPU,
+                ["b"],
+                1,
+            )
+        plugin.set_health("b", False)
+        await wait_for("one device to be left", lambda: count("allocatable") == "1")
+        await wait_for(
+            "the pod to show the health of its device",
+            lambda: (
+                world.container("p")["allocatedResourcesStatus"]
+                == [{"name": GPU, "resources": [{"resourceID": "b", "health": "Unhealthy"}]}]
+            ),
+        )
+        world.pod("q", containers=[gpu_container(2)])
+        await wait_for("a pod that asks for too many to fail", lambda: world.phase("q") == "Failed")
+        plugin.set_health("b", True)
+        world.delete("p", grace=1)
+        await wait_for("pod p to go", lambda: world.gone("p"))
+        await wait_for("both devices to be there", lambda: count("allocatable") == "2")
+        world.pod("r", containers=[gpu_container(2)])
+        await wait_for("the next pod to have both", lambda: "has b,a" in world.log("r"))
+
+
+async def test_devices_of_a_plugin_stay_with_their_pod_when_the_agent_is_started_again(
+    api: Any, tmp_path: Path
+) -> None:
+    world = World(api, tmp_path)
+    plugin = DevicePlugin(GPU, {"a": True, "b": True})
+    async with world.node(keep=True), registered(plugin, world.paths.device_plugins):
+        await wait_for("the devices", lambda: counted(api) == "2")
+        world.pod("p", containers=[gpu_container()])
+        await wait_for("the pod to have its device", lambda: "has b" in world.log("p"))
+    async with world.node():
+        assert counted(api) == "0"
+        async with registered(plugin, world.paths.device_plugins):
+            await wait_for("the devices to be back", lambda: counted(api) == "2")
+            world.pod("q", containers=[gpu_container()])
+            await wait_for("the other pod to have the other device", lambda: "has a" in world.log("q"))
+
+
+async def test_a_pod_is_run_with_the_handler_of_its_runtime_class(api: Any, tmp_path: Path) -> None:
+    world = World(api, tmp_path)
+    async with world.node() as nodes:
+        asked: list[str] = []
+        run_sandbox = nodes.shared.runtime.run_sandbox
+
+        async def noting(config: SandboxConfig) -> SandboxStatus:
+            asked.append(config.runtime_handler)
+            return await run_sandbox(config)
+
+        nodes.shared.runtime.run_sandbox = noting  # type: ignore[method-assign]
+        world.pod("p", runtimeClassName="strict")
+        await wait_for(
+            "the pod to miss its class",
+            lambda: [m for r, m in world.events if r == "FailedCreatePodSandBox" and '"strict"' in m],
+        )
+        path = "/apis/node.k8s.io/v1/runtimeclasses/strict"
+        api.put(path, {"metadata": {"name": "strict"}, "handler": "kata"})
+        await wait_for("the pod to run", lambda: world.phase("p") == "Running")
+        assert asked == ["kata"]

@@ -22,6 +22,8 @@ from dray.node.pod_actions import (
     TearDownPod,
     compute_pod_actions,
     has_finished,
+    resized,
+    restarts_to_resize,
 )
 from dray.node.pod_status import NodeFacts, pod_status
 from dray.runtimes.interface import ContainerStatus, SandboxStatus, State
@@ -397,3 +399,54 @@ def test_a_pod_whose_containers_are_only_created_is_not_running_yet() -> None:
     for at, phase in ((State.CREATED, "Pending"), (State.RUNNING, "Running"), (State.EXITED, "Running")):
         there = state.with_container("main", KnownContainer(current=replace(created, state=at)))
         assert pod_status(pod(), there, node=FACTS, now=T0)["phase"] == phase
+
+
+def test_an_ephemeral_container_runs_once_and_the_pod_does_not_depend_on_it() -> None:
+    node = Node(pod("main", ephemeralContainers=[{"name": "debug", "image": "i"}]))
+    assert node.settle() == ["SetUpPod", "start debug", "start main"]
+    node.end("debug", 1)
+    assert node.settle() == []
+    status = pod_status(node.pod, node.state, node=FACTS, now=node.now)
+    assert status["phase"] == "Running"
+    assert status["ephemeralContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 1
+
+
+def test_containers_of_a_pod_with_init_containers_wait_for_initializing_from_the_first_report_on() -> None:
+    made = pod("main", init=("first",))
+    status = pod_status(made, PodState(), node=FACTS, now=T0)
+    reasons = [
+        s["state"]["waiting"]["reason"]
+        for s in (*status["initContainerStatuses"], *status["containerStatuses"])
+    ]
+    assert reasons == ["PodInitializing", "PodInitializing"]
+
+
+def test_the_status_says_which_generation_of_the_pod_it_is_about() -> None:
+    made = pod("main")
+    made["metadata"]["generation"] = 7
+    status = pod_status(made, PodState(), node=FACTS, now=T0)
+    assert status["observedGeneration"] == 7
+    assert {c["observedGeneration"] for c in status["conditions"]} == {7}
+
+
+def test_a_pod_that_shares_the_hosts_network_has_the_address_of_the_node() -> None:
+    node = Node(pod("main"))
+    node.settle()
+    shared = replace(
+        node.state, sandbox=SandboxStatus(id="s", pod_uid="uid", name="p", namespace="ns", ip="")
+    )
+    assert pod_status(node.pod, shared, node=FACTS, now=T0)["podIP"] == "10.0.0.1"
+
+
+def test_a_resize_is_due_for_running_containers_whose_resources_differ() -> None:
+    node = Node(pod("main"))
+    node.settle()
+    before: Any = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    node.state = node.state.with_container("main", replace(node.state.container("main"), resources=before))
+    spec = node.pod["spec"]["containers"][0]
+    spec["resources"] = {"requests": {"cpu": "2", "memory": "1Gi"}}
+    assert resized(node.pod, node.state) == [spec]
+    spec["resizePolicy"] = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    assert not restarts_to_resize(spec, before)
+    spec["resources"]["requests"]["memory"] = "2Gi"
+    assert restarts_to_resize(spec, before)

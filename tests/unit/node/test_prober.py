@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import grpc.aio
+import pytest
 
 from dray.node.prober import ResultCounter, grpc_check, http_get
 
@@ -40,9 +41,13 @@ async def test_http_statuses_from_200_to_399_are_good() -> None:
     assert outcome.text == "HTTP probe failed with statuscode: 503"
 
 
-async def test_grpc_health_is_asked_in_its_own_protocol() -> None:
+@pytest.mark.parametrize(
+    ("service", "sent"),
+    [("", b""), ("liveness", b"\x0a\x08liveness"), ("s" * 300, b"\x0a\xac\x02" + b"s" * 300)],
+)
+async def test_grpc_health_is_asked_in_its_own_protocol(service: str, sent: bytes) -> None:
     async def check(request: bytes, context: object) -> bytes:
-        assert request == b"\x0a\x08liveness"
+        assert request == sent
         return b"\x08\x01"
 
     handler = grpc.method_handlers_generic_handler(
@@ -52,6 +57,6 @@ async def test_grpc_health_is_asked_in_its_own_protocol() -> None:
     server.add_generic_rpc_handlers((handler,))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    assert (await grpc_check("127.0.0.1", port, "liveness")).ok
+    assert (await grpc_check("127.0.0.1", port, service)).ok
     await server.stop(None)
-    assert not (await grpc_check("127.0.0.1", port, "liveness")).ok
+    assert not (await grpc_check("127.0.0.1", port, service)).ok

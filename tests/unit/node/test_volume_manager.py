@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dray.node.hostpaths import HostPaths
-from dray.node.volume_manager import MountedVolumes, MountError, VolumeManager, mounts, write_content
+from dray.node.volume_manager import File, MountedVolumes, MountError, VolumeManager, mounts, write_content
 
 
 def pod(*volumes: dict[str, Any]) -> dict[str, Any]:
@@ -90,11 +91,11 @@ async def test_host_paths_of_a_node_among_several_are_its_own(api: Any, paths: H
 
 
 def test_content_is_swapped_as_a_whole(tmp_path: Path) -> None:
-    write_content(tmp_path, {"a": (b"1", 0o644), "dir/b": (b"2", 0o644)})
+    write_content(tmp_path, {"a": File(b"1", 0o644), "dir/b": File(b"2", 0o644)})
     first = (tmp_path / "..data").readlink()
-    write_content(tmp_path, {"a": (b"1", 0o644), "dir/b": (b"2", 0o644)})
+    write_content(tmp_path, {"a": File(b"1", 0o644), "dir/b": File(b"2", 0o644)})
     assert (tmp_path / "..data").readlink() == first
-    write_content(tmp_path, {"a": (b"new", 0o644)})
+    write_content(tmp_path, {"a": File(b"new", 0o644)})
     assert (tmp_path / "a").read_text() == "new"
     assert not (tmp_path / "dir").exists()
     assert not (tmp_path / first).exists()
@@ -104,10 +105,10 @@ def test_a_link_that_a_container_put_in_place_of_the_content_costs_the_host_noth
     victim, volume = tmp_path / "victim", tmp_path / "volume"
     victim.mkdir()
     (victim / "precious").write_text("kept")
-    write_content(volume, {"a": (b"1", 0o644)})
+    write_content(volume, {"a": File(b"1", 0o644)})
     (volume / "..evil").symlink_to(victim)
     (volume / "..evil").replace(volume / "..data")
-    write_content(volume, {"a": (b"2", 0o644)})
+    write_content(volume, {"a": File(b"2", 0o644)})
     assert (volume / "a").read_text() == "2"
     assert (victim / "precious").read_text() == "kept"
 
@@ -117,17 +118,25 @@ def test_content_is_never_removed_or_written_through_links(tmp_path: Path, targe
     victim, volume = tmp_path / "victim", tmp_path / "volume"
     victim.mkdir()
     (victim / "precious").write_text("kept")
-    write_content(volume, {"a": (b"1", 0o644), "d/b": (b"1", 0o644)})
+    write_content(volume, {"a": File(b"1", 0o644), "d/b": File(b"1", 0o644)})
     (volume / "..0123456789abcdef0123456789abcdef").symlink_to(victim)
     (volume / "foreign").symlink_to(victim)
     (volume / "..data").unlink()
     (volume / "..data").symlink_to(target.replace("/victim", str(victim)) if target[0] == "/" else target)
     (volume / "d").unlink()
     (volume / "d").symlink_to(victim)
-    write_content(volume, {"a": (b"2", 0o644), "d/b": (b"2", 0o644)})
+    write_content(volume, {"a": File(b"2", 0o644), "d/b": File(b"2", 0o644)})
     assert ((volume / "a").read_text(), (volume / "d" / "b").read_text()) == ("2", "2")
     assert [p.name for p in victim.iterdir()] == ["precious"]
     assert (volume / "foreign").is_symlink()  # the agent did not make it
+
+
+@pytest.mark.parametrize("path", ["a/" * 3000 + "b", "a\0b"])
+async def test_paths_that_no_kernel_takes_are_told_to_the_pod(api: Any, paths: HostPaths, path: str) -> None:
+    api.put("/api/v1/namespaces/ns/configmaps/c", {"data": {"k": "v"}})
+    made = pod({"name": "c", "configMap": {"name": "c", "items": [{"key": "k", "path": path}]}})
+    with pytest.raises(MountError, match="path "):
+        await VolumeManager(api.client, paths).mount(made, node={})
 
 
 async def test_containers_cannot_write_to_volumes_whose_content_comes_from_the_api(
@@ -185,9 +194,71 @@ def test_variables_in_sub_path_expressions_are_filled_in(tmp_path: Path) -> None
 
 
 def test_a_path_that_content_does_not_have_is_not_made_there(tmp_path: Path) -> None:
-    write_content(tmp_path, {"key": (b"1", 0o644)})
+    write_content(tmp_path, {"key": File(b"1", 0o644)})
     provided = MountedVolumes({"v": tmp_path}, read_only=frozenset({"v"}))
     assert mounts(sub_path(subPath="key"), provided, env={})[0].read_only
     with pytest.raises(MountError, match="'other' does not exist in its volume"):
         mounts(sub_path(subPath="other"), provided, env={})
     assert not (tmp_path / "other").exists()
+
+
+TOKEN = {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize(
+    ("security", "expected"),
+    [
+        ({}, (0, 0, 0o644)),
+        ({"runAsUser": 1000}, (1000, 0, 0o600)),
+        ({"fsGroup": 2000}, (0, 2000, 0o640)),
+        ({"runAsUser": 1000, "fsGroup": 2000}, (1000, 2000, 0o640)),
+    ],
+)
+async def test_tokens_belong_to_the_user_and_group_of_the_pod(
+    api: Any, paths: HostPaths, security: dict[str, int], expected: tuple[int, int, int]
+) -> None:
+    made = pod(TOKEN)
+    made["spec"] |= {"securityContext": security, "containers": [{"name": "c"}]}
+    provided = await VolumeManager(api.client, paths).mount(made, node={})
+    found = (provided.places["t"] / "token").stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == expected
+
+
+async def test_a_token_is_readable_for_all_where_containers_have_different_users(
+    api: Any, paths: HostPaths
+) -> None:
+    made = pod(TOKEN)
+    made["spec"]["containers"] = [{"name": str(u), "securityContext": {"runAsUser": u}} for u in (1, 2)]
+    provided = await VolumeManager(api.client, paths).mount(made, node={})
+    assert (provided.places["t"] / "token").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts file systems")
+async def test_an_empty_directory_in_memory_is_mounted_once_and_gone_with_the_pod(
+    api: Any, paths: HostPaths
+) -> None:
+    made = pod({"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
+    volumes = VolumeManager(api.client, paths)
+    place = (await volumes.mount(made, node={})).places["m"]
+    try:
+        assert place.is_mount()
+        assert (size := os.statvfs(place)).f_blocks * size.f_frsize == 1 << 20
+        (place / "kept").touch()
+        assert (await volumes.mount(made, node={})).places["m"] == place
+        assert (place / "kept").exists()
+    finally:
+        await volumes.unmount(made)
+    assert not place.exists()
+
+
+async def test_a_container_without_a_limit_is_limited_by_the_node(api: Any, paths: HostPaths) -> None:
+    items = [
+        {"path": kind, "resourceFieldRef": {"containerName": "c", "resource": f"{kind}.cpu"}}
+        for kind in ("limits", "requests")
+    ]
+    made = pod({"name": "d", "downwardAPI": {"items": items}})
+    made["spec"]["containers"] = [{"name": "c"}]
+    volumes = VolumeManager(api.client, paths, allocatable={"cpu": "16"})
+    place = (await volumes.mount(made, node={})).places["d"]
+    assert ((place / "limits").read_text(), (place / "requests").read_text()) == ("16", "0")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dray.runtimes import logs
 from dray.runtimes.logs import LogOptions, read
 from dray.runtimes.process import logfile
 
@@ -90,11 +92,13 @@ def test_following_ends_when_the_container_has(tmp_path: Path) -> None:
 @given(
     st.lists(st.tuples(st.text(alphabet="ab ", max_size=40), st.integers(1, 3)), max_size=30),
     st.integers(0, 35),
+    st.sampled_from([1, 7, 50, 300, 64 << 10]),
 )
-def test_tail_is_the_end_of_everything(lines: list[tuple[str, int]], tail: int) -> None:
+def test_tail_is_the_end_of_everything(lines: list[tuple[str, int]], tail: int, block: int) -> None:
     import tempfile
 
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logs, "_BLOCK", block)
         path = Path(directory) / "c.log"
         with path.open("wb") as out:
             for text, parts in lines:
@@ -105,6 +109,30 @@ def test_tail_is_the_end_of_everything(lines: list[tuple[str, int]], tail: int) 
         assert collect(path, tail=tail) == b"".join(
             whole[len(whole) - tail :] if tail <= len(whole) else whole
         )
+
+
+@pytest.mark.parametrize("options", [{"tail": 10**9}, {"since": "2050-01-01T00:00:00Z"}])
+async def test_the_loop_gets_its_turn_for_each_block_of_a_long_log(
+    log: Path, monkeypatch: pytest.MonkeyPatch, options: Any
+) -> None:
+    """Whatever is asked for: a block is looked at once, and then others have their turn."""
+    log.write_bytes(LOG * 200)
+    monkeypatch.setattr(logs, "_BLOCK", len(LOG))
+    turns, seen = 0, []
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    real = logs.parse
+    monkeypatch.setattr(logs, "parse", lambda raw: seen.append(1) or real(raw))  # type: ignore[func-returns-value]
+    task = asyncio.create_task(others())
+    await _collect(log, LogOptions(**options))
+    task.cancel()
+    assert turns > 150
+    assert len(seen) <= 2 * 200 * LOG.count(b"\n")  # once to find the start, once to print
 
 
 def test_a_log_that_grows_too_large_is_begun_anew_and_followed_on(

@@ -16,6 +16,7 @@ from dray.api.errors import Forbidden, NotFound, StatusError, Unauthorized
 from dray.client.client import Client
 from dray.client.config import Config
 from dray.client.factory import connect
+from dray.client.kubeconfig import other_servers
 from dray.client.resources import CONFIGMAPS
 
 
@@ -36,11 +37,14 @@ class BootstrapTokenDiscovery:
 
 async def discover_cluster(told: BootstrapTokenDiscovery) -> Config:
     """How the cluster is reached, with the token as credential; its certificate authority has been checked."""
-    ca = told.ca or await _discover(told)
-    return Config(server=told.server, ca=ca, token=str(told.token))
+    if told.ca is not None:
+        return Config(server=told.server, ca=told.ca, token=str(told.token))
+    ca, others = await _discover(told)
+    return Config(server=told.server, other_servers=others, ca=ca, token=str(told.token))
 
 
-async def _discover(told: BootstrapTokenDiscovery) -> bytes:
+async def _discover(told: BootstrapTokenDiscovery) -> tuple[bytes, tuple[str, ...]]:
+    """The authority of the cluster, and its other API servers."""
     if not told.pins and not told.trusting:
         raise JoinError(
             "it must be known which certificate authority to trust: give its hash or its certificate"
@@ -58,7 +62,8 @@ async def _discover(told: BootstrapTokenDiscovery) -> bytes:
             raise JoinError(f"the cluster is not the one it says it is: {problem}") from problem
     if again.get("kubeconfig") != info.get("kubeconfig"):
         raise JoinError("the cluster says different things about itself")
-    return found
+    cluster = yamldocs.load(info["kubeconfig"])["clusters"][0]["cluster"]
+    return found, tuple(server for server in other_servers(cluster) if server != told.server)
 
 
 async def _read(client: Client) -> dict[str, str]:

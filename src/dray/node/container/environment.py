@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.quantity import Quantity
@@ -71,10 +72,16 @@ def _keys(source: EnvVarSource) -> Iterator[tuple[str, ConfigMapKeySelector | Se
 
 
 def variables(
-    pod: Pod, container: Container, *, sources: Sources, services: Mapping[str, str], node: Mapping[str, str]
+    pod: Pod,
+    container: Container,
+    *,
+    sources: Sources,
+    services: Mapping[str, str],
+    node: Mapping[str, str],
+    allocatable: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """All variables of a container. ``node`` has the values of fields that are not in the pod yet, such as
-    ``status.podIP``."""
+    ``status.podIP``, and ``allocatable`` what the node has for pods."""
     out: dict[str, str] = dict(services)
     for whole in container.get("envFrom") or []:
         prefix = whole.get("prefix") or ""
@@ -84,7 +91,9 @@ def variables(
     for entry in container.get("env") or []:
         if (source := entry.get("valueFrom")) is None:
             out[entry["name"]] = expand(entry.get("value") or "", out.get)
-        elif (value := _value(pod, container, source, sources, node)) is not None:
+        elif resource := source.get("resourceFieldRef"):
+            out[entry["name"]] = resource_value(pod, container, resource, allocatable)
+        elif (value := _value(pod, source, sources, node)) is not None:
             out[entry["name"]] = value
     return out
 
@@ -102,13 +111,9 @@ def expand(text: str, lookup: Callable[[str], str | None]) -> str:
     return _REFERENCE.sub(one, text)
 
 
-def _value(
-    pod: Pod, container: Container, source: EnvVarSource, sources: Sources, node: Mapping[str, str]
-) -> str | None:
+def _value(pod: Pod, source: EnvVarSource, sources: Sources, node: Mapping[str, str]) -> str | None:
     if field := source.get("fieldRef"):
         return field_value(pod, field["fieldPath"], node)
-    if resource := source.get("resourceFieldRef"):
-        return resource_value(pod, container, resource)
     for kind, ref in _keys(source):
         found = _source(kind, ref["name"], sources, optional=bool(ref.get("optional")))
         if found is None:
@@ -144,15 +149,20 @@ def field_value(pod: Pod, path: str, node: Mapping[str, str]) -> str:
     raise ContainerConfigError(f"unsupported fieldPath: {path}")
 
 
-def resource_value(pod: Pod, container: Container | None, ref: ResourceFieldSelector) -> str:
-    """A container's request or limit, in units of the divisor and rounded up."""
+def resource_value(
+    pod: Pod, container: Container | None, ref: ResourceFieldSelector, allocatable: Mapping[str, str]
+) -> str:
+    """A container's request or limit, in units of the divisor and rounded up. A container without a limit is limited by
+    what the node has for pods."""
     owner = container
     if name := ref.get("containerName"):
         everyone = [*(pod["spec"].get("initContainers") or []), *pod["spec"]["containers"]]
         owner = next((c for c in everyone if c["name"] == name), container)
     kind, _, resource = ref["resource"].partition(".")
     resources: ResourceRequirements = (owner.get("resources") if owner else None) or {}
-    amounts = {"limits": resources.get("limits"), "requests": resources.get("requests")}.get(kind) or {}
+    amounts = (resources.get("requests") if kind == "requests" else None) or {}
+    if kind == "limits":
+        amounts = {**allocatable, **(resources.get("limits") or {})}
     if resource not in amounts:
         return "0"
     amount = Quantity.parse(str(amounts[resource]))

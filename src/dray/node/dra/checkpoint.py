@@ -16,6 +16,7 @@ from dray import atomicfile
 from dray.kubelet_api import checkpoint
 from dray.kubelet_api.checkpoint import CorruptCheckpoint
 from dray.node.dra.claiminfo import ClaimInfo, PreparedDevice
+from dray.node.dra.claims import operations
 from dray.node.dra.classic.handles import ResourceHandle
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class _DeviceState(TypedDict):
 
 class _DriverState(TypedDict):
     Devices: Sequence[_DeviceState]
+    skipNodeOperations: NotRequired[Sequence[str]]
 
 
 class _ClaimInfoState(TypedDict):
@@ -98,26 +100,30 @@ def _encode(c: ClaimInfo) -> _ClaimInfoState:
         "ClaimName": c.name,
         "Namespace": c.namespace,
         "PodUIDs": {uid: {} for uid in sorted(c.pods)},
-        "DriverState": {
-            driver: {
-                "Devices": [
-                    {
-                        "PoolName": d.pool,
-                        "DeviceName": d.name,
-                        "ShareID": d.share,
-                        "RequestNames": list(d.requests),
-                        "CDIDeviceIDs": list(d.cdi_ids),
-                    }
-                    for d in devices
-                ]
-            }
-            for driver, devices in c.drivers.items()
-        },
+        "DriverState": {driver: _encode_driver(c, driver) for driver in c.drivers},
         "Prepared": c.prepared,
     }
     if c.handles:
         state["ClassName"] = c.class_name
         state["ResourceHandles"] = [_encode_handle(h) for h in c.handles]
+    return state
+
+
+def _encode_driver(c: ClaimInfo, driver: str) -> _DriverState:
+    state: _DriverState = {
+        "Devices": [
+            {
+                "PoolName": d.pool,
+                "DeviceName": d.name,
+                "ShareID": d.share,
+                "RequestNames": list(d.requests),
+                "CDIDeviceIDs": list(d.cdi_ids),
+            }
+            for d in c.drivers[driver]
+        ]
+    }
+    if driver in c.skips:
+        state["skipNodeOperations"] = sorted(c.skips[driver])
     return state
 
 
@@ -153,4 +159,9 @@ def _decode(c: _ClaimInfoState, *, same_boot: bool) -> ClaimInfo:
             for h in c.get("ResourceHandles") or ()
         ),
         class_name=c.get("ClassName") or "",
+        skips={
+            driver: operations(named)
+            for driver, state in (c.get("DriverState") or {}).items()
+            if (named := state.get("skipNodeOperations"))
+        },
     )

@@ -41,6 +41,10 @@ class ClaimInfo:
         ResourceHandle, ...
     ] = ()  # of classic claims: their drivers are told again when they unprepare
     class_name: str = ""  # of classic claims
+    skips: Mapping[str, frozenset[str]] = field(default_factory=dict)  # calls that a driver does not get
+
+    def drivers_to_call(self, operation: str) -> list[str]:
+        return [driver for driver in self.drivers if operation not in self.skips.get(driver, ())]
 
     def with_pod(self, uid: str) -> ClaimInfo:
         return replace(self, pods=self.pods | {uid})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from dray.api import claims
 from dray.node.dra.classic.handles import resource_handles
@@ -61,7 +61,7 @@ def check_claim(pod: Pod, claim: ResourceClaim | ClassicClaim, pod_claim: PodCla
     mine, theirs = pod["metadata"], claim["metadata"]
     if pod_claim.owned and (problem := claims.not_for_pod(pod, claim)):
         raise ClaimError(problem)
-    if not claims.is_reserved_for(claim, mine["uid"]):
+    if not claims.may_use(pod, claim):
         raise ClaimError(
             f"pod {mine['name']} ({mine['uid']}) is not allowed to use "
             f"ResourceClaim {theirs['name']} ({theirs['uid']})"
@@ -76,6 +76,28 @@ def drivers_of(claim: ResourceClaim | ClassicClaim) -> list[str]:
         return list(dict.fromkeys(handle.driver for handle in handles))
     results = cast("ResourceClaim", claim)["status"]["allocation"].get("devices", {}).get("results") or []
     return list(dict.fromkeys(r["driver"] for r in results))
+
+
+PREPARE: Final = "NodePrepareResources"
+UNPREPARE: Final = "NodeUnprepareResources"
+
+
+def skipped_operations(claim: ResourceClaim | ClassicClaim) -> dict[str, frozenset[str]]:
+    """The calls that a driver need not get, by driver: those that all its devices in the claim do without."""
+    if resource_handles(claim):
+        return {}
+    results = cast("ResourceClaim", claim)["status"]["allocation"].get("devices", {}).get("results") or []
+    skipped: dict[str, frozenset[str]] = {}
+    for result in results:
+        own = operations(result.get("skipNodeOperations") or ())
+        skipped[result["driver"]] = own & skipped.get(result["driver"], own)
+    return {driver: calls for driver, calls in skipped.items() if calls}
+
+
+def operations(named: Iterable[str]) -> frozenset[str]:
+    """The calls that are named, one by one or as ``*``."""
+    calls = frozenset(named)
+    return frozenset({PREPARE, UNPREPARE}) if "*" in calls else calls
 
 
 def container_claims(

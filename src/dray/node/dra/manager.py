@@ -21,6 +21,8 @@ from dray.api.identity import PoolDevice
 from dray.kubelet_api.failpoints import failpoint
 from dray.node.dra.claiminfo import ClaimInfo, ClaimInfoCache, PreparedDevice
 from dray.node.dra.claims import (
+    PREPARE,
+    UNPREPARE,
     ClaimError,
     PodClaim,
     check_claim,
@@ -28,6 +30,7 @@ from dray.node.dra.claims import (
     drivers_of,
     known_claims,
     pod_claims,
+    skipped_operations,
 )
 from dray.node.dra.classic.handles import is_classic, resource_handles
 from dray.node.dra.grpc_versions import CallFailed, ClaimRef
@@ -57,10 +60,13 @@ class Manager:
         metrics: Metrics,
         fixed_names: bool = False,
         prepares: bool = True,
+        skips_operations: bool = True,
     ) -> None:
         """``fixed_names``: claims made from templates are called as old releases called them.
         ``prepares``: otherwise nothing is prepared, whatever claims a pod has.
+        ``skips_operations``: devices may do without calls of their driver.
         """
+        self._skips_operations = skips_operations
         self._prepares = prepares
         self._get_claim = claims
         self._fixed_names = fixed_names
@@ -171,13 +177,18 @@ class Manager:
             # Nothing is changed before all is known to be in order: a pod that fails here can be deleted
             # without a driver that may never have been installed.
             claims = await asyncio.gather(*(self._checked(pod, c) for c in wanted))
-            plugins = {d: self._plugin(d) for claim in claims for d in drivers_of(claim)}
+            plugins = {
+                driver: self._plugin(driver)
+                for claim in claims
+                for driver in drivers_of(claim)
+                if PREPARE not in self._skipped(claim).get(driver, ())
+            }
             todo = [info for claim in claims if not (info := self._add_pod(claim, metadata["uid"])).prepared]
             self._state.save()
             failpoint("node.prepare.enlisted")
             batches: dict[str, list[ClaimInfo]] = {}
             for info in todo:
-                for driver in info.drivers:
+                for driver in info.drivers_to_call(PREPARE):
                     batches.setdefault(driver, []).append(info)
             await _all(self._call_prepare(plugins[driver], batch) for driver, batch in batches.items())
             failpoint("node.prepare.called")
@@ -201,6 +212,15 @@ class Manager:
             raise ClaimError(f"DRA driver {driver} is not registered")
         return plugin
 
+    def _skipped(self, claim: ResourceClaim | ClassicClaim) -> dict[str, frozenset[str]]:
+        skipped = skipped_operations(claim)
+        if skipped and not self._skips_operations:
+            raise ClaimError(
+                f"ResourceClaim {claim['metadata']['name']}: "
+                "DRAOptionalNodeOperations feature gate is disabled on kubelet"
+            )
+        return skipped
+
     def _add_pod(self, claim: ResourceClaim | ClassicClaim, pod_uid: str) -> ClaimInfo:
         """Notes that the pod uses the claim."""
         metadata = claim["metadata"]
@@ -213,6 +233,7 @@ class Manager:
                 drivers=dict.fromkeys(drivers_of(claim), ()),
                 handles=resource_handles(claim),
                 class_name=claim["spec"]["resourceClassName"] if is_classic(claim) else "",
+                skips=self._skipped(claim),
             )
         elif info.uid != metadata["uid"]:
             raise ClaimError(
@@ -260,7 +281,7 @@ class Manager:
             failpoint("node.unprepare.begun")
             batches: dict[str, list[ClaimInfo]] = {}
             for info in last:
-                for driver in info.drivers:
+                for driver in info.drivers_to_call(UNPREPARE):
                     batches.setdefault(driver, []).append(info)
             plugins = {driver: self._plugin(driver) for driver in batches}
             await _all(self._call_unprepare(plugins[d], batch) for d, batch in batches.items())

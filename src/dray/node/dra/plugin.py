@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from dray.kubelet_api.services import HEALTH_V1ALPHA1, NODE_V1ALPHA3, Service, stub
+from dray.kubelet_api.services import NODE_V1ALPHA3, Service, stub
 from dray.node.dra import grpc_versions
 from dray.node.dra.classic import services as classic_services
 from dray.node.dra.grpc_versions import CallFailed, ChosenServices, ClaimRef, PrepareResult, Unimplemented
@@ -102,15 +102,13 @@ class DRAPlugin:
         except grpc.aio.AioRpcError as e:
             raise _failure(e) from e
 
-    async def watch_health(self) -> AsyncIterator[Sequence[HealthReport]]:
+    async def watch_health(self, service: Service) -> AsyncIterator[Sequence[HealthReport]]:
         """The driver's reports; ends, or raises CallFailed, when the driver does not (or no longer) give any."""
         import grpc.aio
 
-        health = stub(HEALTH_V1ALPHA1, self._channel)
+        health = stub(service, self._channel)
         try:
-            async for response in health.NodeWatchResources(
-                HEALTH_V1ALPHA1.module.NodeWatchResourcesRequest()
-            ):
+            async for response in health.NodeWatchResources(service.module.NodeWatchResourcesRequest()):
                 yield [
                     HealthReport(
                         d.device.pool_name,

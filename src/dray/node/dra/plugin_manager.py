@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.api.groups.resource.validation.checks import is_driver_name
-from dray.kubelet_api.services import HEALTH_V1ALPHA1, NODE_V1ALPHA3
+from dray.kubelet_api.services import NODE_V1ALPHA3, Service
 from dray.node.dra import grpc_versions
 from dray.node.dra.grpc_versions import CallFailed, Unimplemented
 from dray.node.dra.plugin import DRAPlugin, HealthReport
 from dray.node.metrics import Metrics
+from dray.node.options import WITHDRAW_AFTER
 from dray.node.quirks import Quirks
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Seconds that a driver may be away before its slices are withdrawn.
-WITHDRAW_AFTER = 30.0
 #: Seconds until a driver is asked again for health or resources after it stopped telling them.
 _WATCH_AGAIN_AFTER = 5.0
 
@@ -86,8 +85,9 @@ class DRAPluginManager:
         plugin = DRAPlugin(driver, endpoint, services, metrics=self._metrics)
         instances.append(plugin)
         tasks = [asyncio.create_task(plugin.follow_connection(lambda: self._connection_changed(driver)))]
-        if self._on_health and HEALTH_V1ALPHA1.announced in announced:
-            tasks.append(asyncio.create_task(self._follow_health(plugin)))
+        health = next((s for s in self._quirks.health_services if s.announced in announced), None)
+        if self._on_health and health is not None:
+            tasks.append(asyncio.create_task(self._follow_health(plugin, health)))
         if self._on_resources and NODE_V1ALPHA3 in services.handles:
             tasks.append(asyncio.create_task(self._follow_resources(plugin)))
         self._tasks[endpoint] = tasks
@@ -143,11 +143,11 @@ class DRAPluginManager:
         await self._withdraw(driver)
         self._withdrawals.pop(driver, None)
 
-    async def _follow_health(self, plugin: DRAPlugin) -> None:
+    async def _follow_health(self, plugin: DRAPlugin, service: Service) -> None:
         assert self._on_health is not None
         while True:
             try:
-                async for reports in plugin.watch_health():
+                async for reports in plugin.watch_health(service):
                     self._on_health(plugin.driver, reports)
             except CallFailed as e:
                 log.debug("health of %s: %s", plugin.driver, e)

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from dray.backoff import Backoff
-from dray.kubelet_api.services import DRA_PLUGIN, REGISTRATION, stub
+from dray.kubelet_api.services import DEVICE_PLUGIN_TYPE, DRA_PLUGIN, REGISTRATION, stub
+from dray.node.deviceplugins.manager import DeviceManager
 from dray.node.dra.plugin_manager import DRAPluginManager
 from dray.wire.unix import SocketPath
 
@@ -39,6 +40,7 @@ class _RegistrationSocket:
     """A registration socket and what has become of it."""
 
     identity: tuple[int, int]
+    kind: str = DRA_PLUGIN
     driver: str = ""
     endpoint: Path = field(default_factory=Path)
     registered: bool = False
@@ -54,11 +56,14 @@ class PluginWatcher:
         directory: Path,
         registry: DRAPluginManager,
         *,
+        device_plugins: DeviceManager | None = None,
         locate: Callable[[str], str] = lambda path: path,
         scan_period: float = SCAN_PERIOD,
     ) -> None:
         self._directory = directory
-        self._registry = registry
+        self._registries: dict[str, DRAPluginManager | DeviceManager] = {DRA_PLUGIN: registry}
+        if device_plugins is not None:
+            self._registries[DEVICE_PLUGIN_TYPE] = device_plugins
         self._locate = locate
         self._scan_period = scan_period
         self._found: dict[Path, _RegistrationSocket] = {}
@@ -84,7 +89,7 @@ class PluginWatcher:
             if there.get(path) != found.identity:
                 del self._found[path]
                 if found.registered:
-                    await self._registry.remove(found.driver, found.endpoint)
+                    await self._registries[found.kind].remove(found.driver, found.endpoint)
         now = asyncio.get_running_loop().time()
         for path, identity in there.items():
             found = self._found.setdefault(path, _RegistrationSocket(identity))
@@ -118,7 +123,7 @@ class PluginWatcher:
             problem = str(e.details() if isinstance(e, grpc.aio.AioRpcError) else e)
             if found.registered:  # it could not be told, so it does not know: once more from the start
                 found.registered = False
-                await self._registry.remove(found.driver, found.endpoint)
+                await self._registries[found.kind].remove(found.driver, found.endpoint)
         if problem:
             found.tries += 1
             found.retry_at = asyncio.get_running_loop().time() + _RETRY.after(found.tries - 1)
@@ -130,14 +135,20 @@ class PluginWatcher:
         info = await driver.GetInfo(messages.InfoRequest(), timeout=REGISTRATION_TIMEOUT)
         endpoint = Path(self._locate(info.endpoint)) if info.endpoint else path
         problem = ""
-        if info.type != DRA_PLUGIN:
+        registry = self._registries.get(info.type)
+        if registry is None:
             problem = (
                 f"RegisterPlugin error -- no handler registered for plugin type: {info.type} at socket {path}"
             )
         else:
             try:
-                self._registry.add(info.name, endpoint, list(info.supported_versions))
-                found.driver, found.endpoint, found.registered = info.name, endpoint, True
+                registry.add(info.name, endpoint, list(info.supported_versions))
+                found.kind, found.driver, found.endpoint, found.registered = (
+                    info.type,
+                    info.name,
+                    endpoint,
+                    True,
+                )
             except ValueError as e:
                 problem = f"RegisterPlugin error -- plugin registration failed with err: {e}"
         status = messages.RegistrationStatus(plugin_registered=not problem, error=problem)

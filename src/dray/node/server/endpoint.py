@@ -1,7 +1,7 @@
 """The node agent's own HTTPS endpoint: what an API server on another machine asks a kubelet for.
 
 ``/containerLogs``, ``/exec``, ``/attach`` and ``/portForward`` have the kubelet's paths and parameters.
-Who may ask is decided by the client's certificate, which the TLS context must demand.
+Who may ask is decided by the client's certificate, or by the API server if the client has a token instead.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.errors import BadRequest, Forbidden, MethodNotAllowed, NotFound, StatusError
+from dray.node.server.authorization import Delegated
 from dray.node.server.host import NodeHost, PodLogOptions
 from dray.node.streaming import handshake
 from dray.node.streaming.handshake import Upgrade
@@ -56,17 +57,22 @@ class Listener(NamedTuple):
 
 
 class Endpoint:
-    """Serves the nodes of this process on one port."""
+    """Serves a node of this process on a port."""
 
     def __init__(
         self,
         proxy: NodeHost,
         *,
         context: ssl.SSLContext | None,
+        node: str = "",
         allowed: Callable[[bytes | None], bool] = allowed_by_certificate,
+        delegated: Delegated | None = None,
     ) -> None:
+        """``node`` is the one that is served here; ``delegated`` decides about clients without a certificate."""
         self._proxy = proxy
+        self._node = node
         self._allowed = allowed
+        self._delegated = delegated
         self._server = HTTPServer(
             self._serve, request_type=Request, tls=context, limits=_LIMITS, keep_alive=False
         )
@@ -79,22 +85,36 @@ class Endpoint:
 
     async def _serve(self, request: Request) -> Reply:
         try:
+            await self._authorize(request)
             if request.method not in ("GET", "POST"):
                 raise MethodNotAllowed("only GET and POST are allowed")
-            if not self._allowed(request.peer.certificate):
-                raise Forbidden("this certificate does not belong to an API server or administrator")
-            return self._answer(request)
+            return await self._answer(request)
         except StatusError as e:
             return _reply("application/json", json.dumps(e.status()), code=e.http_code)
 
-    def _answer(self, request: Request) -> Reply:
+    async def _authorize(self, request: Request) -> None:
+        if self._allowed(request.peer.certificate):
+            return
+        if request.peer.certificate is not None or self._delegated is None:
+            raise Forbidden("this certificate does not belong to an API server or administrator")
+        kind, _, token = (request.headers.get("authorization") or "").partition(" ")
+        await self._delegated.check(
+            token.strip() if kind.lower() == "bearer" else "", request.method, request.path
+        )
+
+    async def _answer(self, request: Request) -> Reply:
         match tuple(part for part in request.path.split("/") if part):
             case ("healthz",):
                 return _reply("text/plain", "ok")
             case ("metrics",):
                 return _reply("text/plain; version=0.0.4", self._proxy.metrics())
+            case ("metrics", "resource"):
+                return _reply("text/plain; version=0.0.4", await self._proxy.resource_metrics(self._node))
+            case ("metrics", "probes"):
+                return _reply("text/plain; version=0.0.4", self._proxy.probe_metrics(self._node))
             case ("pods",):
-                body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": self._proxy.pods()}
+                items = self._proxy.pods(self._node)
+                body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
                 return _reply("application/json", json.dumps(body))
             case ("containerLogs", namespace, pod, container):
                 found = self._proxy.pod(namespace, pod)

@@ -6,7 +6,7 @@ words that kubectl shows.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from dray.node.agent import Agent
 from dray.node.nodes import Nodes
 from dray.node.pod_actions import KnownContainer
 from dray.node.pod_worker import PodWorker
+from dray.node.server.resource_metrics import resource_metrics
 from dray.runtimes.interface import PortConnection, RuntimeFailure, Session
 from dray.runtimes.logs import LogOptions, read
 
@@ -74,6 +75,8 @@ class NodeHost:
     def logs(self, pod: Pod, container: str, query: PodLogOptions) -> AsyncIterator[bytes]:
         """A container's output. Raises BadRequest if there can be none yet."""
         agent = self._agent(pod)
+        if pods.is_mirror(pod) and not query.previous and (log := agent.mirror_log(pod)):
+            return read(log, query.options, ended=lambda: False)
         worker = agent.workers.get(pod["metadata"]["uid"])
         path = self._log_path(agent, pod, worker, container, previous=query.previous)
         return read(
@@ -119,12 +122,30 @@ class NodeHost:
                 return worker.pod
         raise NotFound(f'pods "{name}" not found')
 
-    def pods(self) -> list[Pod]:
-        return [w.pod for agent in self._nodes.agents.values() for w in agent.workers]
+    def pods(self, node: str = "") -> list[Pod]:
+        return [worker.pod for worker in self._workers(node)]
+
+    def _workers(self, node: str) -> Iterator[PodWorker]:
+        """Those of one node, or of all."""
+        for name, agent in self._nodes.agents.items():
+            if node in ("", name):
+                yield from agent.workers
 
     def metrics(self) -> str:
         """The node agents' measurements, as Prometheus text."""
         return self._nodes.shared.metrics.text()
+
+    async def resource_metrics(self, node: str = "") -> str:
+        """What the containers of a node use of the machine."""
+        try:
+            usage = await self._nodes.shared.runtime.usage()
+        except RuntimeFailure:
+            usage = {}
+        return resource_metrics(self._workers(node), usage)
+
+    def probe_metrics(self, node: str = "") -> str:
+        """The outcomes of the probes of a node's pods."""
+        return self._nodes.shared.metrics.probes_text({pod["metadata"]["uid"] for pod in self.pods(node)})
 
     def _agent(self, pod: Pod) -> Agent:
         name = pod["spec"].get("nodeName") or ""
@@ -135,6 +156,10 @@ class NodeHost:
 
     def _running(self, pod: Pod, container: str) -> tuple[Agent, str]:
         agent = self._agent(pod)
+        if pods.is_mirror(pod):
+            raise BadRequest(
+                f"{container} is a part of the process of dray up: there is no container to enter"
+            )
         worker = agent.workers.get(pod["metadata"]["uid"])
         known = worker.state.container(container) if worker else KnownContainer()
         if not known.running or known.current is None:

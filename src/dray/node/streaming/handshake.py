@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from dray.api.errors import BadRequest, Forbidden
 from dray.node.streaming import portforward, remotecommand_spdy, remotecommand_websocket
+from dray.node.streaming.channels import Channels
 from dray.node.streaming.portforward import Connect, SpdyPortForward, WebSocketPortForward
 from dray.node.streaming.remotecommand import Start
 from dray.node.streaming.remotecommand_spdy import SpdyCommand
@@ -30,7 +31,7 @@ def for_command(headers: Headers, start: Start, *, streams: Iterable[str], tty: 
     if _wants_websocket(headers):
         protocol = _websocket_protocol(headers, remotecommand_websocket.PROTOCOLS)
         answer = websocket.accept_headers(_first(headers, "sec-websocket-key"), protocol)
-        return Upgrade(answer, WebSocketCommand(start))
+        return Upgrade(answer, WebSocketCommand(start, protocol=protocol, streams=streams))
     protocol = _spdy_protocol(headers, remotecommand_spdy.PROTOCOLS) or remotecommand_spdy.PROTOCOLS[-1]
     wanted = set(streams) - ({"stderr"} if tty else set())
     if tty and protocol in remotecommand_spdy.PROTOCOLS[:2]:
@@ -43,13 +44,14 @@ def for_ports(headers: Headers, connect: Connect, *, asked: Sequence[int], pod: 
     if not _wants_websocket(headers):
         protocol = _spdy_protocol(headers, (portforward.PROTOCOL,))
         return Upgrade(_spdy_headers(protocol), SpdyPortForward(connect, pod=pod, uid=uid))
-    protocol = _websocket_protocol(headers, (portforward.TUNNEL, "v4.channel.k8s.io", portforward.PROTOCOL))
+    protocol = _websocket_protocol(headers, (portforward.TUNNEL, *portforward.CHANNEL_PROTOCOLS))
     answer = websocket.accept_headers(_first(headers, "sec-websocket-key"), protocol)
     if protocol == portforward.TUNNEL:
         return Upgrade(answer, websocket.Tunnel(SpdyPortForward(connect, pod=pod, uid=uid)))
     if not asked:
         raise BadRequest('query parameter "port" is required')
-    return Upgrade(answer, WebSocketPortForward(connect, ports=asked, pod=pod, uid=uid))
+    channels = Channels("base64" in protocol)
+    return Upgrade(answer, WebSocketPortForward(connect, ports=asked, pod=pod, uid=uid, channels=channels))
 
 
 def _wants_websocket(headers: Headers) -> bool:
@@ -66,9 +68,10 @@ def _listed(headers: Headers, name: str) -> list[str]:
 
 
 def _websocket_protocol(headers: Headers, known: Sequence[str]) -> str:
+    """The newest that the client offers; nothing where it offers none, which has a meaning of its own."""
     offered = _listed(headers, "sec-websocket-protocol")
     protocol = next((p for p in known if p in offered), "")
-    if not protocol:
+    if offered and not protocol:
         raise BadRequest(f"none of the protocols {', '.join(offered)} is supported: {', '.join(known)}")
     return protocol
 

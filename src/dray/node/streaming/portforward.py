@@ -7,6 +7,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from dray.api.errors import StatusError
+from dray.node.streaming.channels import Channels
 from dray.runtimes.interface import PortConnection
 from dray.wire import spdy, websocket
 from dray.wire.duplex import Throttle, Wire
@@ -17,6 +18,10 @@ PROTOCOL = "portforward.k8s.io"
 TUNNEL = f"{spdy.UPGRADE}+{PROTOCOL}"
 #: Seconds that a client has for opening the second stream of a pair.
 STREAM_CREATION_TIMEOUT = 30.0
+
+#: Without SPDY: what clients may offer, beside nothing at all.
+CHANNEL_PROTOCOLS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io", PROTOCOL)
+_BINARY = Channels()
 
 Connect = Callable[[int], Awaitable[PortConnection]]
 
@@ -118,8 +123,17 @@ class SpdyPortForward:
 class WebSocketPortForward:
     """Ports of a pod over a WebSocket without SPDY: for the n-th port, channel 2n carries data and 2n+1 errors."""
 
-    def __init__(self, connect: Connect, *, ports: Sequence[int], pod: str, uid: str) -> None:
+    def __init__(
+        self,
+        connect: Connect,
+        *,
+        ports: Sequence[int],
+        pod: str,
+        uid: str,
+        channels: Channels = _BINARY,
+    ) -> None:
         self._connect = connect
+        self._channels = channels
         self._ports = ports
         self._pod, self._uid = pod, uid
         self._wire: Wire | None = None
@@ -146,9 +160,14 @@ class WebSocketPortForward:
                 websocket.answer_ping(self._wire, message)
             elif opcode == websocket.CLOSE:
                 self._hang_up()
-            elif len(message) > 1 and message[0] % 2 == 0 and message[0] // 2 < len(self._inputs):
-                self._throttle.arrived(len(message) - 1)
-                self._inputs[message[0] // 2].put_nowait(message[1:])
+            elif message and opcode in (websocket.BINARY, websocket.TEXT):
+                if (decoded := self._channels.decode(message)) is None:
+                    self._hang_up()
+                    return
+                channel, content = decoded
+                if content and channel % 2 == 0 and channel // 2 < len(self._inputs):
+                    self._throttle.arrived(len(content))
+                    self._inputs[channel // 2].put_nowait(content)
 
     def lost(self) -> None:
         if self._task:
@@ -179,7 +198,7 @@ class WebSocketPortForward:
 
     def _send(self, channel: int, data: bytes) -> None:
         if self._wire and not self._wire.closed:
-            self._wire.write(websocket.frame(websocket.BINARY, bytes([channel]) + data))
+            self._wire.write(self._channels.encode(channel, data))
 
     def _hang_up(self) -> None:
         self.lost()

@@ -76,6 +76,10 @@ def exit_status(code: int) -> Status:
     }
 
 
+#: More than any terminal's size takes.
+MAX_SIZE_BYTES = 512
+
+
 class _Size(TypedDict):
     Height: int
     Width: int
@@ -83,8 +87,11 @@ class _Size(TypedDict):
 
 def parse_terminal_size(message: bytes | str) -> TerminalSize | None:
     """A terminal's size as clients write it, or None if this is not one."""
+    if len(message) > MAX_SIZE_BYTES:
+        return None
     try:
         size: _Size = json.loads(message)
-        return TerminalSize(int(size["Height"]), int(size["Width"]))
-    except (ValueError, KeyError, TypeError):
+        rows, columns = int(size["Height"]), int(size["Width"])
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
+    return TerminalSize(rows, columns) if 0 <= min(rows, columns) <= max(rows, columns) < 1 << 16 else None

@@ -7,7 +7,13 @@ import json
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
-from dray.node.streaming.remotecommand import Start, TerminalSize, parse_terminal_size, run_session
+from dray.node.streaming.remotecommand import (
+    MAX_SIZE_BYTES,
+    Start,
+    TerminalSize,
+    parse_terminal_size,
+    run_session,
+)
 from dray.wire import spdy
 from dray.wire.duplex import Wire
 
@@ -80,6 +86,7 @@ class SpdyCommand:
             buffer = b""
             async for piece in stream.pieces():
                 *lines, buffer = (buffer + piece).split(b"\n")
+                buffer = buffer[: MAX_SIZE_BYTES + 1]  # what is longer is no size, however it goes on
                 for line in lines:
                     if size := parse_terminal_size(line):
                         yield size

@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -22,11 +22,13 @@ from dray.runtimes.interface import (
     ExecResult,
     Listing,
     PortConnection,
+    Resources,
     RuntimeFailure,
     SandboxConfig,
     SandboxStatus,
     Session,
     State,
+    Usage,
 )
 from dray.runtimes.pleg import LifecycleEvents
 from dray.wire.unix import SocketPath
@@ -94,6 +96,9 @@ class CriRuntime:
         if self._address:
             self._address.close()
 
+    async def node_address(self, number: int) -> str:
+        return ""
+
     async def list(self) -> Listing:
         m = self._messages
         only_ours = {messages.LABEL: "true"}
@@ -133,6 +138,9 @@ class CriRuntime:
         return self._lifecycle_events.subscribe()
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
+        if not config.host_users:
+            text = "this node gives pods no user namespaces (hostUsers: false); leave hostUsers out"
+            raise RuntimeFailure("CreatePodSandboxError", text)
         config.log_directory.mkdir(parents=True, exist_ok=True)
         wanted = messages.sandbox_config(config, has_network=self._has_network)
         request = self._messages.RunPodSandboxRequest(config=wanted, runtime_handler=config.runtime_handler)
@@ -190,6 +198,23 @@ class CriRuntime:
         status = await self._status(container)
         self._announce(status)
         return status
+
+    async def update_resources(self, container: str, resources: Resources) -> None:
+        request = self._messages.UpdateContainerResourcesRequest(
+            container_id=container, linux=messages.linux_resources(resources)
+        )
+        await self._call(self._runtime.UpdateContainerResources, request)
+
+    async def usage(self) -> Mapping[str, Usage]:
+        request = self._messages.ListContainerStatsRequest()
+        found = await self._call(self._runtime.ListContainerStats, request)
+        return {
+            one.attributes.id: Usage(
+                cpu_seconds=one.cpu.usage_core_nano_seconds.value / 1e9,
+                memory=one.memory.working_set_bytes.value,
+            )
+            for one in found.stats
+        }
 
     async def stop_container(self, container: str, *, grace: float) -> None:
         request = self._messages.StopContainerRequest(container_id=container, timeout=math.ceil(grace))
@@ -265,7 +290,7 @@ class CriRuntime:
             found = await self._call(self._runtime.PodSandboxStatus, request)
         except RuntimeFailure:
             return ""
-        return found.status.network.ip or "127.0.0.1"
+        return str(found.status.network.ip)
 
     async def _status(self, container: str, *, sandbox: str = "", pod_uid: str = "") -> ContainerStatus:
         request = self._messages.ContainerStatusRequest(container_id=container)

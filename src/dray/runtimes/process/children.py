@@ -59,15 +59,25 @@ class Spawner:
         )
         self._spare: Spare | None = None
 
-    def spawn(self, config: protocol.Container, stdio: tuple[int, ...], report_pipe: int) -> Child:
-        """Starts a container's process. Its ``StartReport`` goes into ``report_pipe``, which it closes when the command runs."""
-        if Spare.suits(config) and (spare := self._take_spare()):
-            if spare.give(config, stdio, report_pipe):
+    def spawn(
+        self,
+        config: protocol.Container,
+        stdio: tuple[int, ...],
+        report_pipe: int,
+        *,
+        network: int = -1,
+        beside: int = 0,
+    ) -> Child:
+        """Starts a container's process in the network namespace of its pod, -1 for the host's, and in the PID namespace
+        of process ``beside``, if given. Its ``StartReport`` goes into ``report_pipe``, which it closes when the command
+        runs."""
+        if not beside and Spare.suits(config) and (spare := self._take_spare()):
+            if spare.give(config, stdio, report_pipe, network):
                 return Child(spare.pid)
             spare.discard()
-        pid = self._fork_into_new_pids()
+        pid = self._fork_beside(beside) if beside else self._fork_into_new_pids()
         if pid == 0:
-            self._become_container(config, stdio, report_pipe)
+            self._become_container(config, stdio, report_pipe, network)
         return Child(pid)
 
     def prepare_spare(self) -> None:
@@ -113,6 +123,13 @@ class Spawner:
         isolation.unshare(isolation.NEWPID)
         return self._fork_and_return_home()
 
+    def _fork_beside(self, target: int) -> int:
+        """Forks into the PID namespace of a process; where that is not possible the child sees its own processes alone."""
+        if self.mode == "root":
+            with open(f"/proc/{target}/ns/pid") as pids:
+                isolation.setns(pids.fileno(), isolation.NEWPID)
+        return self._fork_and_return_home()
+
     def _fork_and_return_home(self) -> int:
         pid = -1
         try:
@@ -128,23 +145,27 @@ class Spawner:
             os.setsid()
             isolation.unshare(isolation.NEWNS | isolation.NEWUTS | isolation.NEWIPC)
             root = isolation.build_root(mode=self.mode, scratch=self.scratch, hidden=self.hidden)
-            config, stdio, report_pipe = wait(connection)
+            config, stdio, report_pipe, network = wait(connection)
         except BaseException:
             os._exit(128)
         try:
-            use_stdio(stdio, tty=config["tty"])
+            use_stdio(stdio, tty=False)
+            isolation.enter_network(network)
             isolation.run_in_root(config, root, mode=self.mode)
         except BaseException as e:
             report_error(report_pipe, e)
         os._exit(128)
 
-    def _become_container(self, config: protocol.Container, stdio: tuple[int, ...], report_pipe: int) -> None:
+    def _become_container(
+        self, config: protocol.Container, stdio: tuple[int, ...], report_pipe: int, network: int
+    ) -> None:
         try:
             isolation.die_with_parent()
             os.setsid()
             if self.mode == "user":
                 self._step_between(report_pipe)
-            use_stdio(stdio, tty=config["tty"])
+            use_stdio(stdio, tty=config["tty"] and self.mode == "plain")
+            isolation.enter_network(network)
             isolation.run_container(config, mode=self.mode, scratch=self.scratch, hidden=self.hidden)
         except BaseException as e:
             report_error(report_pipe, e)
@@ -163,15 +184,18 @@ class Spawner:
         follow(pid)
 
     def spawn_inside(
-        self, target: int, config: protocol.Container, handles: list[int], *, tty: bool
+        self,
+        target: int,
+        config: protocol.Container,
+        handles: list[int],
+        report_pipe: tuple[int, int],
+        *,
+        tty: bool,
     ) -> Child:
-        """Starts another process in the container of process ``target``."""
-        kinds = ("user", "pid", "mnt", "uts", "ipc") if self.mode == "user" else ("mnt", "uts", "ipc")
-        failed = os.pipe2(os.O_CLOEXEC)
-        if self.mode == "root":
-            with open(f"/proc/{target}/ns/pid") as pids:
-                isolation.setns(pids.fileno(), isolation.NEWPID)
-        pid = self._fork_and_return_home()
+        """Starts another process in the container of process ``target``. What fails is written into ``report_pipe``, which
+        ends when the command runs."""
+        kinds = ("user", "pid", "mnt", "uts", "ipc") if self.mode == "user" else ("net", "mnt", "uts", "ipc")
+        pid = self._fork_beside(target)
         if pid == 0:
             try:
                 isolation.die_with_parent()
@@ -187,16 +211,11 @@ class Spawner:
                 isolation.apply_identity(config, mode=self.mode)
                 isolation.run_program(config)
             except BaseException as e:
-                os.write(failed[1], (str(e) or repr(e)).encode())
+                os.write(report_pipe[1], (str(e) or repr(e)).encode())
             os._exit(126)
-        os.close(failed[1])
+        os.close(report_pipe[1])
         for handle in handles:
             os.close(handle)
-        with os.fdopen(failed[0], "rb") as report_pipe:
-            error = report_pipe.read()
-        if error:
-            os.waitpid(pid, 0)
-            raise isolation.SetupFailed(error.decode(errors="replace"))
         return Child(pid)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import shutil
@@ -21,16 +22,19 @@ import socket
 import stat
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.runtimes import bind_mounts
+from dray.runtimes.process import seccomp, terminals
 
 if TYPE_CHECKING:
     from dray.runtimes.process import protocol
 
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID = 0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000
+NEWNET = 0x40000000
 
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 _FLAGS = {"ro": RDONLY, "nosuid": NOSUID, "nodev": NODEV, "noexec": NOEXEC}
@@ -77,6 +81,12 @@ def unshare(flags: int) -> None:
 
 def setns(handle: int, kind: int) -> None:
     _check(_libc.setns(ctypes.c_int(handle), ctypes.c_int(kind)), "setns")
+
+
+def enter_network(handle: int) -> None:
+    """Joins the network namespace of a pod; -1 stays in the host's."""
+    if handle >= 0:
+        setns(handle, NEWNET)
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
@@ -300,8 +310,11 @@ def _bind(m: protocol.Mount, source: int | None) -> None:
 def _mount_point(path: str, *, directory: bool) -> None:
     try:
         _make(path, directory=directory)
-    except PermissionError:
-        # In a user namespace the host's root owns these directories, and no process here may write to them.
+    except OSError as e:
+        if e.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        # In a user namespace the host's root owns these directories, and no process here may write to them. Those with
+        # mounts of the host below them are read-only.
         _replace_with_tmpfs(_existing_ancestor(path))
         _make(path, directory=directory)
 
@@ -360,6 +373,8 @@ def apply_identity(config: protocol.Container, *, mode: str) -> None:
     """User, groups and privileges, at the very end: after this nothing else may be set up."""
     if config["no_new_privileges"]:
         prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    if config["seccomp"]:
+        seccomp.install(sys_admin=seccomp.SYS_ADMIN not in config["dropped_capabilities"])
     if mode != "plain":
         drop_capabilities(config["dropped_capabilities"])
     if mode != "root":
@@ -444,8 +459,26 @@ def run_in_root(config: protocol.Container, root: str, *, mode: str) -> None:
 def start(config: protocol.Container, *, mode: str) -> None:
     os.umask(0o022)
     run_hooks(config, "startContainer")
+    if config["tty"] and mode != "plain":
+        _make_terminal(config["user"])
     apply_identity(config, mode=mode)
     run_program(config)
+
+
+def _make_terminal(user: int | None) -> None:
+    """Makes a terminal in the container's own /dev/pts, where its programs find it by name. The supervisor's end of it goes
+    through the socket that is the standard input."""
+    near, far = terminals.open_in("/dev/pts/ptmx")
+    with socket.socket(fileno=os.dup(0)) as console:
+        socket.send_fds(console, [b"t"], [near])
+    os.close(near)
+    if user:
+        with contextlib.suppress(OSError):  # in a user namespace there is no other user
+            os.fchown(far, user, -1)
+    for number in (0, 1, 2):
+        os.dup2(far, number)
+    os.close(far)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def probe(scratch: str, modes: Sequence[str]) -> str:

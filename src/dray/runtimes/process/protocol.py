@@ -49,8 +49,11 @@ class Container(TypedDict):
     user: int | None
     group: int | None
     groups: Sequence[int]
+    #: The container whose processes this one sees, or nothing.
+    target: str
     privileged: bool
     dropped_capabilities: Sequence[int]
+    seccomp: bool
     read_only_root: bool
     no_new_privileges: bool
     stdin: bool
@@ -93,6 +96,14 @@ class Sandbox(TypedDict):
     ip: str
     labels: Mapping[str, str]
     hostname: str
+    host_network: bool
+    #: Addresses and ports of the host, and the ports of the pod that they lead to.
+    ports: Sequence[tuple[str, int, int]]
+    #: Where programs of the pod look for the API server.
+    service: tuple[str, int] | None
+    #: Descriptors of the supervisor: the pod's network namespace, and the listener in it for the API server; or -1.
+    network: int
+    listener: int
 
 
 class Reply(TypedDict, total=False):
@@ -102,11 +113,14 @@ class Reply(TypedDict, total=False):
     error: str
     mode: str
     pid: int
+    address: str
+    sandbox: Sandbox
     sandboxes: Sequence[Sandbox]
     containers: Sequence[ContainerStatus]
     container: ContainerStatus
     changed: ContainerStatus
     exited: int
+    usage: Mapping[str, tuple[float, int]]
 
 
 class Becoming(TypedDict):
@@ -114,6 +128,7 @@ class Becoming(TypedDict):
 
     config: Container
     stdio: Sequence[bool]
+    network: bool
 
 
 class StartReport(TypedDict, total=False):

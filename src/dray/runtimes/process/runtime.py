@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
@@ -25,15 +25,19 @@ from dray.runtimes.interface import (
     Listing,
     Mount,
     PortConnection,
+    Resources,
     RuntimeFailure,
     SandboxConfig,
     SandboxStatus,
     Session,
     State,
+    Usage,
 )
 from dray.runtimes.pleg import LifecycleEvents
 from dray.runtimes.portforward import TcpConnection
+from dray.runtimes.process import seccomp
 from dray.runtimes.process.capabilities import dropped
+from dray.runtimes.process.pod_sockets import Forwarder, Target, borrow, connect_inside, host_listener
 from dray.runtimes.process.session import AttachedSession, CommandSession
 from dray.wire.unix import SocketPath
 
@@ -45,6 +49,8 @@ ORPHAN_GRACE = 120.0
 
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from dray.runtimes.process.supervisor import main; main()"
 _IDLE = ("sleep", "infinity")
+#: What is kept of each output of a command that is run to its end: probes and hooks need no more.
+MAX_EXEC_OUTPUT_BYTES = 64 << 10
 #: A list of thousands of containers is one message.
 _MAX_MESSAGE_BYTES = 64 << 20
 
@@ -54,7 +60,7 @@ class ProcessRuntime:
 
     name = "process"
     version = "1"
-    capabilities = Capabilities(resolves_cdi=False, uses_images=False)
+    capabilities = Capabilities(resolves_cdi=False, uses_images=False, forwards_api_service=True)
 
     def __init__(
         self,
@@ -63,9 +69,12 @@ class ProcessRuntime:
         hidden: Sequence[Path] = (),
         orphan_grace: float = ORPHAN_GRACE,
         modes: Sequence[str] = ("root", "user"),
+        pod_network: bool = True,
+        api_server: tuple[str, int] | None = None,
     ) -> None:
         """``hidden`` are directories that containers do not see, besides ``directory`` itself. ``modes``: the ways to
-        keep containers apart that are tried, before giving that up (``plain``)."""
+        keep containers apart that are tried, before giving that up (``plain``). ``pod_network``: pods have network
+        namespaces of their own where the host allows it; ``api_server`` is what they reach by its Service."""
         self.directory = directory
         self._hidden = (directory, *hidden)
         self._modes = tuple(modes)
@@ -76,7 +85,10 @@ class ProcessRuntime:
         self._replies: dict[int, asyncio.Future[protocol.Reply]] = {}
         self._lifecycle_events = LifecycleEvents()
         self._sandboxes: dict[str, SandboxStatus] = {}
-        self._hostnames: dict[str, str] = {}
+        self._kept: dict[str, protocol.Sandbox] = {}  # sandboxes as the supervisor keeps them
+        self._pod_network = pod_network
+        self._api_server = Target(*api_server) if api_server else None
+        self._forwarder = Forwarder()
         self._running: dict[str, ContainerStatus] = {}
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -100,18 +112,16 @@ class ProcessRuntime:
             hello = await self._greet(self._launch())  # the one that was there was about to leave
         self.mode, self.supervisor_pid = hello["mode"], hello["pid"]
         there = await self._ask("list")
+        lost = {**self._kept}
         for kept in there["sandboxes"]:
-            self._hostnames[kept["id"]] = kept["hostname"]
-            self._sandboxes[kept["id"]] = SandboxStatus(
-                id=kept["id"],
-                pod_uid=kept["pod_uid"],
-                name=kept["name"],
-                namespace=kept["namespace"],
-                attempt=kept["attempt"],
-                ready=kept["ready"],
-                ip=kept["ip"],
-                labels=kept["labels"],
-            )
+            lost.pop(kept["id"], None)
+            with contextlib.suppress(
+                RuntimeFailure
+            ):  # another program has a host port now; the pod goes on without
+                await self._keep(kept)
+        for kept in lost.values():  # of a supervisor that was killed: their pods are still there
+            with contextlib.suppress(RuntimeFailure):
+                await self._keep((await self._ask("sandbox", sandbox=kept))["sandbox"])
         for container in map(_status, there["containers"]):
             self._note(container)
 
@@ -120,8 +130,33 @@ class ProcessRuntime:
         self._reading = asyncio.create_task(self._read(reader))
         return await self._ask("hello")
 
+    async def _keep(self, kept: protocol.Sandbox) -> SandboxStatus:
+        self._kept[kept["id"]] = kept
+        status = self._sandboxes[kept["id"]] = SandboxStatus(
+            id=kept["id"],
+            pod_uid=kept["pod_uid"],
+            name=kept["name"],
+            namespace=kept["namespace"],
+            attempt=kept["attempt"],
+            ready=kept["ready"],
+            ip=kept["ip"],
+            labels=kept["labels"],
+        )
+        if not self._forwarder.serves(kept["id"]):
+            await self._forward(kept)
+        return status
+
+    async def _forward(self, kept: protocol.Sandbox) -> None:
+        """Connects the pod's namespace with the API server, and ports of the host with it."""
+        if self._api_server and kept["listener"] >= 0:
+            listener = socket.socket(fileno=borrow(self.supervisor_pid, kept["listener"]))
+            await self._forwarder.open(kept["id"], listener, self._api_server)
+        for host, port, inside in kept["ports"] if kept["ip"] else ():
+            await self._forwarder.open(kept["id"], host_listener(host, port), Target(kept["ip"], inside))
+
     async def close(self, *, keep: bool) -> None:
         self._closed = True
+        self._forwarder.close_all()
         if self._writer is None:
             return
         if not keep:
@@ -143,12 +178,29 @@ class ProcessRuntime:
         return self._lifecycle_events.subscribe()
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
-        status = SandboxStatus.of(config, id=f"{config.uid}-{config.attempt}", ip="127.0.0.1")
-        kept = cast("protocol.Sandbox", {**asdict(status), "hostname": config.hostname})
-        await self._ask("sandbox", sandbox=kept)
-        self._sandboxes[status.id] = status
-        self._hostnames[status.id] = config.hostname
-        return status
+        if not config.host_users and self.mode != "user":
+            text = (
+                "the process runtime gives pods no user namespaces (hostUsers: false) when it runs as root; "
+                "run dray as an ordinary user, or leave hostUsers out"
+            )
+            raise RuntimeFailure("CreatePodSandboxError", text)
+        status = SandboxStatus.of(config, id=f"{config.uid}-{config.attempt}", ip="")
+        wanted = {
+            **asdict(status),
+            "hostname": config.hostname,
+            "host_network": config.host_network,
+            "ports": config.ports,
+            "service": config.api_service if self._api_server else None,
+        }
+        reply = await self._ask("sandbox", sandbox=wanted)
+        try:
+            return await self._keep(reply["sandbox"])
+        except RuntimeFailure:
+            await self.remove_sandbox(status.id)
+            raise
+
+    async def node_address(self, number: int) -> str:
+        return (await self._ask("node_address", number=number))["address"]
 
     async def remove_sandbox(self, sandbox: str) -> None:
         for container in (await self.list()).containers:
@@ -156,13 +208,14 @@ class ProcessRuntime:
                 await self.remove_container(container.id)
         await self._ask("remove_sandbox", id=sandbox)
         self._sandboxes.pop(sandbox, None)
-        self._hostnames.pop(sandbox, None)
+        self._kept.pop(sandbox, None)
+        self._forwarder.close(sandbox)
 
     async def ensure_image(self, image: str, *, policy: str) -> str:
         return image
 
     async def create_container(self, sandbox: str, config: ContainerConfig) -> ContainerStatus:
-        pod, hostname = self._sandboxes[sandbox], self._hostnames[sandbox]
+        pod, hostname = self._sandboxes[sandbox], self._kept[sandbox]["hostname"]
         edits = config.edits
         environment = {"PATH": self._path, "HOSTNAME": hostname, **dict(config.env), **dict(edits.env)}
         mounts = (*config.mounts, *edits.mounts, *self._message_mount(config))
@@ -178,10 +231,12 @@ class ProcessRuntime:
             "user": config.user,
             "group": config.group,
             "groups": [*config.groups, *edits.gids],
+            "target": config.target_container,
             "privileged": config.privileged,
             "dropped_capabilities": dropped(
                 privileged=config.privileged, add=config.add_capabilities, drop=config.drop_capabilities
             ),
+            "seccomp": self._seccomp(config),
             "read_only_root": config.read_only_root,
             "no_new_privileges": config.no_new_privileges,
             "stdin": config.stdin,
@@ -198,6 +253,19 @@ class ProcessRuntime:
         }
         return _status((await self._ask("create", config=wanted))["container"])
 
+    def _seccomp(self, config: ContainerConfig) -> bool:
+        """Whether the container is under the default profile. What a pod wants and cannot have is refused, not ignored."""
+        if config.apparmor:
+            raise RuntimeFailure("CreateContainerError", "the process runtime applies no AppArmor profiles")
+        if not config.seccomp or config.privileged:
+            return False
+        if config.seccomp != "RuntimeDefault":
+            text = f"the process runtime applies its default seccomp profile only, not {config.seccomp}"
+            raise RuntimeFailure("CreateContainerError", text)
+        if not seccomp.is_supported() or self.mode == "plain":
+            raise RuntimeFailure("CreateContainerError", "this host allows the process runtime no seccomp")
+        return True
+
     def _message_mount(self, config: ContainerConfig) -> Sequence[Mount]:
         if not config.message_path or self.mode == "plain":
             return ()
@@ -208,6 +276,13 @@ class ProcessRuntime:
         self._note(status)
         return status
 
+    async def update_resources(self, container: str, resources: Resources) -> None:
+        return  # none are enforced
+
+    async def usage(self) -> Mapping[str, Usage]:
+        found = (await self._ask("usage"))["usage"]
+        return {id: Usage(cpu_seconds=cpu, memory=memory) for id, (cpu, memory) in found.items()}
+
     async def stop_container(self, container: str, *, grace: float) -> None:
         await self._ask("stop", id=container, grace=grace)
 
@@ -215,22 +290,24 @@ class ProcessRuntime:
         await self._ask("remove", id=container)
 
     async def exec_sync(self, container: str, command: Sequence[str], *, timeout: float) -> ExecResult:
-        session = await self.exec(container, command, tty=False, stdin=False)
-        chunks: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
-        try:
-            async with asyncio.timeout(timeout):
+        said = {"stdout": bytearray(), "stderr": bytearray()}
+        async with asyncio.timeout(timeout):
+            session = await self.exec(container, command, tty=False, stdin=False)
+            try:
                 async for piece in session.output():
-                    chunks[piece.stream].append(piece.data)
+                    kept = said[piece.stream]
+                    kept += piece.data[: MAX_EXEC_OUTPUT_BYTES - len(kept)]
                 code = await session.wait()
-        finally:
-            await session.close()
-        return ExecResult(code, b"".join(chunks["stdout"]), b"".join(chunks["stderr"]))
+            finally:
+                await session.close()
+        return ExecResult(code, bytes(said["stdout"]), bytes(said["stderr"]))
 
     async def exec(self, container: str, command: Sequence[str], *, tty: bool, stdin: bool) -> Session:
         connection = self._connect()
         if connection is None:
             raise RuntimeFailure("RuntimeGone", "the supervisor of the containers is gone")
-        return await CommandSession.open(connection, container, command, tty=tty, stdin=stdin)
+        process = (await self._ask("process", id=container))["pid"] if tty else 0
+        return await CommandSession.open(connection, container, command, process=process, stdin=stdin)
 
     async def attach(self, container: str, *, tty: bool, stdin: bool) -> Session:
         connection = self._connect()
@@ -239,8 +316,11 @@ class ProcessRuntime:
         return await AttachedSession.open(connection, container, tty=tty, stdin=stdin)
 
     async def port_forward(self, sandbox: str, port: int) -> PortConnection:
-        """Pods share the host's network here."""
-        return await TcpConnection.open("127.0.0.1", port)
+        network = self._kept[sandbox]["network"] if sandbox in self._kept else -1
+        if network < 0:  # the host's
+            return await TcpConnection.open("127.0.0.1", port)
+        connection = await connect_inside(self.supervisor_pid, network, port)
+        return TcpConnection(*await asyncio.open_connection(sock=connection))
 
     def _connect(self) -> socket.socket | None:
         connection = socket.socket(socket.AF_UNIX)
@@ -271,6 +351,7 @@ class ProcessRuntime:
                             str(self._orphan_grace),
                             ",".join(self._modes),
                             json.dumps([str(path.resolve()) for path in self._hidden]),
+                            "network" if self._pod_network else "",
                         ),
                     ],
                     pass_fds=[listener.fileno()],

@@ -15,9 +15,14 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from dray.runtimes.interface import Output, RuntimeFailure
+from dray.runtimes.process import terminals
 
 if TYPE_CHECKING:
     from dray.runtimes.process import protocol
+
+
+#: Output that is held for a client who does not read it. The command waits when it has written more.
+_MAX_UNREAD_BYTES = 256 << 10
 
 
 class _Session:
@@ -27,6 +32,7 @@ class _Session:
         self._reader, self._writer = reader, writer
         self._outputs: dict[str, int] = {}
         self._queue: asyncio.Queue[Output | None] = asyncio.Queue()
+        self._unread = 0
         self._open = 0
 
     def _watch(self, stream: str, handle: int) -> None:
@@ -44,6 +50,10 @@ class _Session:
             data = b""
         if data:
             self._queue.put_nowait(Output(stream, data))
+            self._unread += len(data)
+            if self._unread >= _MAX_UNREAD_BYTES:
+                for paused in self._outputs.values():
+                    asyncio.get_running_loop().remove_reader(paused)
             return
         self._unwatch(stream)
         self._open -= 1
@@ -58,6 +68,11 @@ class _Session:
 
     async def output(self) -> AsyncIterator[Output]:
         while (piece := await self._queue.get()) is not None:
+            waited = self._unread >= _MAX_UNREAD_BYTES
+            self._unread -= len(piece.data)
+            if waited and self._unread < _MAX_UNREAD_BYTES:
+                for stream, handle in self._outputs.items():
+                    asyncio.get_running_loop().add_reader(handle, self._ready, stream, handle)
             yield piece
 
     async def _message(self) -> protocol.Reply:
@@ -83,13 +98,18 @@ async def _request(connection: socket.socket, request: dict[str, Any], handles: 
         for handle in handles:
             os.close(handle)
     reader, writer = await asyncio.open_unix_connection(sock=connection)
-    line = await reader.readline()
-    answer: protocol.Reply = (
-        json.loads(line) if line else {"error": "the supervisor of the containers is gone"}
-    )
-    if "error" in answer:
+    try:
+        line = await reader.readline()
+        answer: protocol.Reply = (
+            json.loads(line) if line else {"error": "the supervisor of the containers is gone"}
+        )
+        if "error" in answer:
+            raise RuntimeFailure("ExecError", answer["error"])
+    except (
+        BaseException
+    ):  # also who waits no longer: the supervisor ends the command when the connection ends
         writer.close()
-        raise RuntimeFailure("ExecError", answer["error"])
+        raise
     return reader, writer
 
 
@@ -98,14 +118,17 @@ class CommandSession(_Session):
 
     _input: int | None = None
     _terminal: int | None = None
+    _room: asyncio.Future[None] | None = None  # present while the command does not read
 
     @classmethod
     async def open(
-        cls, connection: socket.socket, container: str, command: Sequence[str], *, tty: bool, stdin: bool
+        cls, connection: socket.socket, container: str, command: Sequence[str], *, process: int, stdin: bool
     ) -> Self:
+        """With a ``process`` of the container the command gets a terminal; 0 for none."""
+        tty = process > 0
         request = {"do": "exec", "id": container, "argv": list(command), "tty": tty}
         if tty:
-            near, far = pty.openpty()
+            near, far = open_terminal(process)
             ins, outs, errs = near, near, -1
             handles = [far]
         else:
@@ -123,15 +146,44 @@ class CommandSession(_Session):
         if tty:
             session._terminal = outs
         session._input = os.dup(ins) if tty else (ins if ins >= 0 else None)
+        if session._input is not None:
+            os.set_blocking(session._input, False)
         session._watch("stdout", outs)
         if errs >= 0:
             session._watch("stderr", errs)
         return session
 
     async def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view and self._input is not None:
+            try:
+                view = view[os.write(self._input, view) :]
+            except BlockingIOError:
+                await self._wait_for_room(self._input)
+            except OSError:  # the command has closed its input
+                return
+
+    async def _wait_for_room(self, handle: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._room = room = loop.create_future()
+        loop.add_writer(handle, self._go_on)
+        try:
+            await room
+        finally:
+            self._room = None
+            if self._input is not None:
+                loop.remove_writer(handle)
+
+    def _release_input(self) -> None:
         if self._input is not None:
-            with contextlib.suppress(BrokenPipeError):
-                await asyncio.to_thread(_write_all, self._input, data)
+            asyncio.get_running_loop().remove_writer(self._input)
+            os.close(self._input)
+            self._input = None
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
 
     async def close_input(self) -> None:
         if self._input is None:
@@ -139,8 +191,7 @@ class CommandSession(_Session):
         if self._terminal is not None:
             await self.write(b"\x04")
         else:
-            os.close(self._input)
-            self._input = None
+            self._release_input()
 
     async def resize(self, *, rows: int, columns: int) -> None:
         if self._terminal is not None and "stdout" in self._outputs:
@@ -150,9 +201,7 @@ class CommandSession(_Session):
         return int((await self._message())["exited"])
 
     async def close(self) -> None:
-        if self._input is not None:
-            os.close(self._input)
-            self._input = None
+        self._release_input()
         await super().close()
 
 
@@ -197,7 +246,10 @@ class AttachedSession(_Session):
         return 0
 
 
-def _write_all(handle: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
+def open_terminal(process: int) -> tuple[int, int]:
+    """Both ends of a terminal that a container finds in its /dev/pts, by a process of it. Where it has none of its own,
+    the terminal is one of the host's, which works but has no name there."""
+    try:
+        return terminals.open_in(f"/proc/{process}/root/dev/pts/ptmx")
+    except OSError:
+        return pty.openpty()

@@ -39,11 +39,13 @@ class Spare:
         """Hooks that run before there are namespaces come too late for a spare."""
         return not any(h["stage"] in isolation.OUTSIDE for h in config["hooks"])
 
-    def give(self, config: protocol.Container, stdio: tuple[int, ...], report_pipe: int) -> bool:
+    def give(
+        self, config: protocol.Container, stdio: tuple[int, ...], report_pipe: int, network: int
+    ) -> bool:
         """Hands over what it shall become; False if it is of no use any more."""
-        handles = [*(h for h in stdio if h >= 0), report_pipe]
+        handles = [h for h in (*stdio, report_pipe, network) if h >= 0]
         place = [h >= 0 for h in stdio]
-        becoming: protocol.Becoming = {"config": config, "stdio": place}
+        becoming: protocol.Becoming = {"config": config, "stdio": place, "network": network >= 0}
         message = json.dumps(becoming).encode()
         try:
             with self._socket as connection:
@@ -60,8 +62,8 @@ class Spare:
         os.waitpid(self.pid, 0)
 
 
-def wait(connection: socket.socket) -> tuple[protocol.Container, tuple[int, ...], int]:
-    """The child's side: who to be, with which input and output, and where to tell of trouble."""
+def wait(connection: socket.socket) -> tuple[protocol.Container, tuple[int, ...], int, int]:
+    """The child's side: who to be, with which input and output, where to tell of trouble, and in which network."""
     _close_all_but(0, 1, 2, connection.fileno())
     data, handles, _, _ = socket.recv_fds(connection, _MAX_MESSAGE_BYTES, 8)
     for handle in handles:
@@ -71,7 +73,7 @@ def wait(connection: socket.socket) -> tuple[protocol.Container, tuple[int, ...]
     message: protocol.Becoming = json.loads(data)
     given = iter(handles)
     stdio = tuple(next(given) if there else -1 for there in message["stdio"])
-    return message["config"], stdio, next(given)
+    return message["config"], stdio, next(given), next(given) if message["network"] else -1
 
 
 def _close_all_but(*kept: int) -> None:

@@ -22,13 +22,14 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from dray.runtimes.process import isolation
+from dray.runtimes.process import isolation, usage
 from dray.runtimes.process.children import Child, Spawner
 from dray.runtimes.process.logfile import LogFile
 from dray.runtimes.process.stdio import Attachment, Input
 
 if TYPE_CHECKING:
     from dray.runtimes.process import protocol
+    from dray.runtimes.process.network import PodNetwork
 
 _CHUNK = 64 * 1024
 #: Seconds for which a spare for the next container is kept ready, and the pause that the last one gets to start in.
@@ -86,9 +87,18 @@ class Client:
 
 
 class Supervisor:
-    def __init__(self, listener: socket.socket, spawner: Spawner, *, orphan_grace: float) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        spawner: Spawner,
+        *,
+        orphan_grace: float,
+        network: PodNetwork | None = None,
+    ) -> None:
+        """Without a ``network`` all pods share that of the host."""
         self.listener = listener
         self.spawner = spawner
+        self.network = network
         self.orphan_grace = orphan_grace
         self.sandboxes: dict[str, protocol.Sandbox] = {}
         self.containers: dict[str, Container] = {}
@@ -114,6 +124,8 @@ class Supervisor:
         for container in self.containers.values():
             if container.child:
                 container.child.kill(signal.SIGKILL)
+        if self.network:
+            self.network.close()
 
     @staticmethod
     def _do(action: Callable[..., None], *arguments: Any) -> None:
@@ -200,14 +212,36 @@ class Supervisor:
             sandboxes=list(self.sandboxes.values()), containers=[c.status() for c in self.containers.values()]
         )
 
+    def do_node_address(self, client: Client, handles: list[int], reply: Any, number: int) -> None:
+        reply(address=self.network.add_node(number) if self.network else "")
+
     def do_sandbox(self, client: Client, handles: list[int], reply: Any, sandbox: protocol.Sandbox) -> None:
-        """Sandboxes are no processes here; they are kept for agents that come back."""
+        """Sandboxes are no processes here, at most a network namespace; they are kept for agents that come back."""
+        self._forget_sandbox(sandbox["id"])
+        sandbox["network"] = sandbox["listener"] = -1
+        if (network := self.network) and not sandbox["host_network"]:
+            used = [other["ip"] for other in self.sandboxes.values()]
+            sandbox["ip"], sandbox["network"] = network.attach(used, wanted=sandbox["ip"])
+            if sandbox["service"]:
+                listener = network.listen_inside(sandbox["network"], *sandbox["service"])
+                sandbox["listener"] = listener.detach()
+            self.timers.append((time.monotonic() + _SPARE_PAUSE, self._prepare_network))
         self.sandboxes[sandbox["id"]] = sandbox
-        reply()
+        reply(sandbox=sandbox)
+
+    def _prepare_network(self) -> None:
+        if self.network:
+            self.network.prepare_spare([sandbox["ip"] for sandbox in self.sandboxes.values()])
 
     def do_remove_sandbox(self, client: Client, handles: list[int], reply: Any, id: str) -> None:
-        self.sandboxes.pop(id, None)
+        self._forget_sandbox(id)
         reply()
+
+    def _forget_sandbox(self, id: str) -> None:
+        if sandbox := self.sandboxes.pop(id, None):
+            for handle in (sandbox["network"], sandbox["listener"]):
+                if handle >= 0:
+                    os.close(handle)
 
     def do_create(self, client: Client, handles: list[int], reply: Any, config: protocol.Container) -> None:
         container = Container(config)
@@ -221,6 +255,14 @@ class Supervisor:
             return
         container.log = LogFile(container.config["log_path"])
         self._spawn(container, reply)
+
+    def do_process(self, client: Client, handles: list[int], reply: Any, id: str) -> None:
+        child = self.containers[id].child
+        reply(pid=child.target if child else 0)
+
+    def do_usage(self, client: Client, handles: list[int], reply: Any) -> None:
+        pids = {c.id: c.child.target for c in self.containers.values() if c.child and c.state == "running"}
+        reply(usage=usage.of_trees(pids))
 
     def do_stop(self, client: Client, handles: list[int], reply: Any, id: str, grace: float) -> None:
         container = self.containers.get(id)
@@ -258,15 +300,37 @@ class Supervisor:
         if container.child is None or container.state != "running":
             raise isolation.SetupFailed("the container is not running")
         config: protocol.Container = {**container.config, "argv": argv}
-        client.session = child = self.spawner.spawn_inside(container.child.target, config, handles, tty=tty)
+        report_pipe = os.pipe2(os.O_CLOEXEC)
+        try:
+            child = self.spawner.spawn_inside(container.child.target, config, handles, report_pipe, tty=tty)
+        except BaseException:
+            for handle in report_pipe:
+                os.close(handle)
+            raise
+        client.session = child
+        told = bytearray()
 
         def ended(_: Any) -> None:
             self.selector.unregister(child.handle)
             child.reap()
-            client.send({"exited": child.exit_code})
+            if not told:
+                client.send({"exited": child.exit_code})
 
-        self.selector.register(child.handle, selectors.EVENT_READ, ended)
-        reply()
+        def report_arrived(_: Any) -> None:
+            data = os.read(report_pipe[0], _CHUNK)
+            told.extend(data)
+            if data:
+                return
+            self.selector.unregister(report_pipe[0])
+            os.close(report_pipe[0])
+            if told:
+                reply(error=told.decode(errors="replace"))
+            else:
+                reply()
+            self.selector.register(child.handle, selectors.EVENT_READ, ended)
+
+        # The container can stop the process before it runs the command: nobody else may wait for it.
+        self.selector.register(report_pipe[0], selectors.EVENT_READ, report_arrived)
 
     def do_attach(self, client: Client, handles: list[int], reply: Any, id: str) -> None:
         """Connects descriptors to a running container: (stdin or none), stdout, stderr."""
@@ -308,24 +372,37 @@ class Supervisor:
         config = container.config
         terminal = slave = -1
         ins = outs = errs = (-1, -1)
-        if config["tty"]:
+        console: socket.socket | None = None
+        if config["tty"] and self.spawner.mode == "plain":
             terminal, slave = os.openpty()
+        elif config["tty"]:
+            # The container makes its terminal itself, in its own /dev/pts, and sends our end of it.
+            console, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            slave = far.detach()
         else:
             outs, errs = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
             if config["stdin"]:
                 ins = os.pipe2(os.O_CLOEXEC)
         report_pipe = os.pipe2(os.O_CLOEXEC)
 
-        stdio = (slave,) * 3 if config["tty"] else (ins[0], outs[1], errs[1])
-        container.child = child = self.spawner.spawn(config, stdio, report_pipe[1])
+        stdio = (ins[0], outs[1], errs[1])
+        if config["tty"]:
+            stdio = (slave, -1, -1) if console else (slave,) * 3
+        sandbox = self.sandboxes.get(config["labels"]["sandbox"])
+        target = self.containers.get(config["target"])
+        container.child = child = self.spawner.spawn(
+            config,
+            stdio,
+            report_pipe[1],
+            network=sandbox["network"] if sandbox else -1,
+            beside=target.child.target if target and target.child else 0,
+        )
         for handle in (slave, ins[0], outs[1], errs[1], report_pipe[1]):
             if handle >= 0:
                 os.close(handle)
-        if config["tty"]:
-            container.terminal = terminal
-            container.input = Input(os.dup(terminal), self.selector)
-            self._read_output(container, terminal, "stdout")
-        else:
+        if terminal >= 0:
+            self._use_terminal(container, terminal)
+        elif console is None:
             container.input = Input(ins[1], self.selector) if config["stdin"] else None
             self._read_output(container, outs[0], "stdout")
             self._read_output(container, errs[0], "stderr")
@@ -339,6 +416,8 @@ class Supervisor:
                 return
             self.selector.unregister(report_pipe[0])
             os.close(report_pipe[0])
+            if console is not None:
+                self._receive_terminal(container, console)
             error = ""
             for line in told.splitlines():
                 message: protocol.StartReport = json.loads(line)
@@ -356,6 +435,23 @@ class Supervisor:
             self._expect_more()
 
         self.selector.register(report_pipe[0], selectors.EVENT_READ, report_arrived)
+
+    def _receive_terminal(self, container: Container, console: socket.socket) -> None:
+        """It was sent before the command began to run, if it was sent at all."""
+        with console:
+            console.setblocking(False)
+            try:
+                _, handles, _, _ = socket.recv_fds(console, 1, 1)
+            except BlockingIOError:
+                handles = []
+        for terminal in handles:
+            os.set_inheritable(terminal, False)
+            self._use_terminal(container, terminal)
+
+    def _use_terminal(self, container: Container, terminal: int) -> None:
+        container.terminal = terminal
+        container.input = Input(os.dup(terminal), self.selector)
+        self._read_output(container, terminal, "stdout")
 
     def _expect_more(self) -> None:
         """Where one container was started, another may follow: be ready for a while."""
@@ -452,10 +548,15 @@ class Supervisor:
 
 
 def main(argv: list[str] | None = None) -> None:
-    handle, scratch, grace, modes, hidden = argv or sys.argv[1:]
+    handle, scratch, grace, modes, hidden, networked = argv or sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     listener = socket.socket(fileno=int(handle))
     listener.set_inheritable(False)
     spawner = Spawner(scratch, list(filter(None, modes.split(","))), hidden=json.loads(hidden))
-    Supervisor(listener, spawner, orphan_grace=float(grace)).run()
+    network = None
+    if networked and spawner.mode == "root":
+        from dray.runtimes.process.network import try_network
+
+        network = try_network(scratch)
+    Supervisor(listener, spawner, orphan_grace=float(grace), network=network).run()

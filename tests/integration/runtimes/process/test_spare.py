@@ -29,7 +29,7 @@ def config(*argv: str, **changes: Any) -> dict[str, Any]:
         "id": "one", "argv": list(argv), "env": {"PATH": os.defpath}, "tty": False, "mounts": [], "devices": [],
         "hooks": [], "hostname": "spare", "read_only_root": False, "no_new_privileges": False, "user": None,
         "group": None, "groups": [], "working_dir": "",
-        "privileged": False, "dropped_capabilities": [],
+        "privileged": False, "dropped_capabilities": [], "target": "", "seccomp": False,
     }  # fmt: skip
     return {**defaults, **changes}
 

@@ -142,6 +142,46 @@ async def test_all_claims_of_a_pod_are_one_call_to_each_driver(world: World) -> 
     assert world.calls == [("prepare", names), ("prepare", names)]
 
 
+def skipping(name: str, **operations: Sequence[str]) -> dict[str, Any]:
+    """A claim with one device of each driver, that does without these operations."""
+    made = claim(name, *operations)
+    for result in made["status"]["allocation"]["devices"]["results"]:
+        result["skipNodeOperations"] = list(operations[result["driver"]])
+    return made
+
+
+async def test_a_driver_is_not_called_for_what_all_its_devices_do_without(
+    world: World, tmp_path: Path
+) -> None:
+    world.add(skipping("c1", a=["*"], b=["NodeUnprepareResources"], c=[]))
+    del world.plugins["a"]  # need not be there at all
+    asked = pod("p1", "c1")
+    await world.start().prepare(asked)
+    assert [(d, p.calls) for d, p in world.plugins.items()] == [
+        ("b", [("prepare", ["c1"])]),
+        ("c", [("prepare", ["c1"])]),
+    ]
+    del world.plugins["b"]
+    await world.start().unprepare(asked)  # also after a restart
+    assert world.plugins["c"].calls[1:] == [("unprepare", ["c1"])]
+    assert not world.start().holds_claims_of("p1")
+
+
+async def test_a_driver_with_one_device_that_needs_the_call_gets_it(world: World) -> None:
+    mixed = claim("c1", "a", "a")
+    mixed["status"]["allocation"]["devices"]["results"][0]["skipNodeOperations"] = ["*"]
+    world.add(mixed)
+    await world.start().prepare(pod("p1", "c1"))
+    assert world.calls == [("prepare", ["c1"])]
+
+
+async def test_a_node_that_cannot_leave_out_calls_refuses_the_claim(world: World) -> None:
+    world.add(skipping("c1", a=["*"]))
+    with pytest.raises(ClaimError, match="DRAOptionalNodeOperations feature gate is disabled on kubelet"):
+        await world.start(skips_operations=False).prepare(pod("p1", "c1"))
+    assert not world.start().holds_claims_of("p1")
+
+
 async def test_containers_get_the_devices_of_their_claims(world: World) -> None:
     world.add(claim("c1", "a"), claim("c2", "a"))
     manager = world.start()

@@ -6,7 +6,9 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +17,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from dray.api.errors import BadRequest, NotFound
+from dray.api.errors import BadRequest, Forbidden, NotFound, Unauthorized
 from dray.client.config import Config
 from dray.client.http import HttpTransport
+from dray.node.server.authorization import Delegated
 from dray.node.server.endpoint import Endpoint, allowed_by_certificate
 from dray.node.server.host import PodLogOptions
 from dray.runtimes.interface import Output
@@ -54,7 +57,7 @@ class Proxy:
             raise NotFound(f'pods "{name}" not found')
         return {"metadata": {"name": "p"}}
 
-    def pods(self) -> list[Any]:
+    def pods(self, node: str = "") -> list[Any]:
         return [{"metadata": {"name": "p"}}]
 
     def metrics(self) -> str:
@@ -95,6 +98,7 @@ async def test_commands_run_over_a_websocket() -> None:
     endpoint, client = await _serving()
     query = [("command", "ls"), ("command", "-l"), ("input", "1"), ("output", "1")]
     async with client.upgrade("/exec/ns/p/main", query=query, subprotocols=["v5.channel.k8s.io"]) as socket:
+        assert await socket.receive() == b"\x01"  # the session is open
         assert await socket.receive() == b"\x01ls -l"
         await socket.send(b"\x00typed")
         assert await socket.receive() == b"\x02typed"
@@ -119,8 +123,6 @@ async def test_other_paths_and_invalid_requests() -> None:
 
 
 async def test_only_api_servers_and_administrators_may_ask() -> None:
-    from dray.api.errors import Forbidden
-
     endpoint, client = await _serving(allowed=allowed_by_certificate)
     with pytest.raises(Forbidden):
         await client.request("GET", "/pods")
@@ -144,6 +146,47 @@ def certificate(*subject: tuple[x509.ObjectIdentifier, str]) -> bytes:
     builder = builder.serial_number(1).not_valid_before(datetime(2026, 1, 1))
     signed = builder.not_valid_after(datetime(2027, 1, 1)).sign(key, hashes.SHA256())
     return signed.public_bytes(serialization.Encoding.DER)
+
+
+async def test_the_api_server_decides_about_clients_with_a_token() -> None:
+    """A node knows no users: it asks who they are and what they may do with it."""
+    asked: list[str] = []
+
+    class Server:
+        async def request(self, method: str, path: str, *, body: Any) -> Any:
+            asked.append(path.rpartition("/")[2])
+            if "tokenreviews" in path:
+                user = {"good": "reader", "poor": "stranger"}.get(body["spec"]["token"])
+                status: Any = {"authenticated": user is not None, "user": {"username": user or ""}}
+            else:
+                wanted = body["spec"]["resourceAttributes"]
+                assert (wanted["resource"], wanted["subresource"], wanted["name"]) == (
+                    "nodes",
+                    "metrics",
+                    "n1",
+                )
+                status = {"allowed": body["spec"]["user"] == "reader"}
+            return SimpleNamespace(object={"status": status})
+
+    delegated = Delegated(Server(), "n1")  # type: ignore[arg-type]
+    endpoint, plain = await _serving(allowed=allowed_by_certificate, delegated=delegated)
+    for token, expected in (
+        ("", Unauthorized),
+        ("forged", Unauthorized),
+        ("poor", Forbidden),
+        ("good", None),
+    ):
+        client = HttpTransport(replace(plain.config, token=token))
+        if expected is None:
+            for _ in range(2):
+                assert b"dra_x" in (await client.request("GET", "/metrics")).body
+        else:
+            with pytest.raises(expected):
+                await client.request("GET", "/metrics")
+        await client.close()
+    assert asked == ["tokenreviews"] * 2 + ["subjectaccessreviews", "tokenreviews", "subjectaccessreviews"]
+    await plain.close()
+    await endpoint.stop()
 
 
 async def test_methods_that_no_kubelet_has_are_refused() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import struct
 from typing import Any
 
+import pytest
+
 from dray.api.errors import InternalError
+from dray.node.streaming.channels import Channels
 from dray.node.streaming.remotecommand_websocket import WebSocketCommand
 from dray.runtimes.interface import Session
 from dray.wire.duplex import Throttle
@@ -161,6 +165,37 @@ async def test_a_client_that_sends_faster_than_the_command_reads_has_to_wait() -
     connection.lost()
 
 
+async def test_of_sizes_of_the_terminal_only_the_latest_counts_and_nonsense_does_not() -> None:
+    wire, sizes, may_resize = Wire(), [], asyncio.Event()
+
+    class Terminal(EchoSession):
+        async def resize(self, *, rows: int, columns: int) -> None:
+            await may_resize.wait()
+            sizes.append((rows, columns))
+
+    async def start() -> Session:
+        return Terminal()
+
+    connection = WebSocketCommand(start)
+    connection.opened(wire)
+    await asyncio.sleep(0.01)
+    for rows in range(5000):
+        connection.received(sent(BINARY, b'\x04{"Height": %d, "Width": 80}' % rows))
+    for nonsense in (
+        b"[" * 500_000,
+        b'{"Height": Infinity, "Width": 1}',
+        b'{"Height": -1, "Width": 70000}',
+        b"7",
+    ):
+        connection.received(sent(BINARY, b"\x04" + nonsense))
+    may_resize.set()
+    while sizes[-1:] != [(4999, 80)]:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+    assert len(sizes) <= 2
+    assert not wire.closed
+    connection.lost()
+
+
 async def test_pings_of_a_client_that_does_not_read_are_not_answered():
     async def start() -> Session:
         return EchoSession()
@@ -172,3 +207,28 @@ async def test_pings_of_a_client_that_does_not_read_are_not_answered():
         connection.received(sent(PING, b"x" * 100))
     assert not wire.data
     connection.lost()
+
+
+@pytest.mark.parametrize(
+    "protocol", ["", "channel.k8s.io", "base64.channel.k8s.io", "v4.base64.channel.k8s.io"]
+)
+async def test_older_subprotocols_write_messages_as_upstream_does(protocol: str) -> None:
+    echo, wire = EchoSession(), Wire()
+    channels = Channels("base64" in protocol)
+
+    async def start() -> Session:
+        return echo
+
+    connection = WebSocketCommand(start, protocol=protocol, streams=("stdin", "stdout"))
+    connection.opened(wire)
+    text, digit = (1, b"0") if channels.is_base64 else (2, b"\x00")
+    connection.received(sent(text, digit + (base64.b64encode(b"hello") if channels.is_base64 else b"hello")))
+    connection.received(sent(text, b"4" + base64.b64encode(b"{}") if channels.is_base64 else b"\x04{}"))
+    assert await wire.messages(2)
+    echo.queue.put_nowait(None)
+    got = await wire.messages(4)
+    first, second, last = (channels.decode(message) for kind, message in got[:3] if kind == text)
+    assert (first, second) == ((1, b""), (1, b"hello")), "the session is open, and then there is output"
+    assert last is not None and last[0] == 3
+    told = last[1].decode()
+    assert told.startswith("command terminated with non-zero exit code") != protocol.startswith("v4"), told
