@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from dray.driver.metadata import VERSIONS as METADATA_VERSIONS
 from dray.driver.model import Allocated, Claim, ClaimRef, Device, DeviceID, Edits, Handle, Pool, Prepared
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class Driver:
     health: bool = False
     #: Write metadata files that containers can read.
     metadata: bool = False
+    #: The versions of ``metadata.resource.k8s.io`` in these files, the preferred one first.
+    metadata_versions: Sequence[str] = METADATA_VERSIONS
     #: Devices belong to no node in particular: one instance publishes them for the cluster.
     network_attached: bool = False
     #: Serve claims of the classic generation, too, to kubelets of Kubernetes 1.26 to 1.30 and to dray's node agent.

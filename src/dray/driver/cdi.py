@@ -55,10 +55,17 @@ class Specs:
 
     def write_document(self, name: str, document: Spec) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
+        self._remove_foreign(name)
         atomicfile.write(self.path(name), json.dumps(document, indent=2).encode())
 
     def remove(self, name: str) -> None:
         self.path(name).unlink(missing_ok=True)
+        self._remove_foreign(name)
+
+    def _remove_foreign(self, name: str) -> None:
+        """Drivers written in Go write the same spec as YAML. A device that two files define is none for any runtime."""
+        for suffix in (".yaml", ".yml"):
+            self.path(name).with_suffix(suffix).unlink(missing_ok=True)
 
     def exists(self, name: str) -> bool:
         return self.path(name).exists()

@@ -73,6 +73,20 @@ class Checkpoint:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def is_foreign(self) -> bool:
+        """Whether another program of the same driver name wrote the file. Ours is never half written, so what is JSON
+        without our fields is no damage."""
+        try:
+            found = json.loads(self.path.read_bytes())
+        except (OSError, ValueError):
+            return False
+        return isinstance(found, dict) and "data" not in found
+
+    def set_aside(self) -> Path:
+        """Renames the file, so that this driver begins with none; returns its new name."""
+        aside = self.path.with_name(f"{self.path.name}.foreign")
+        return self.path.rename(aside)
+
     def read(self) -> dict[str, Entry]:
         """The entries by claim uid. Those from before a reboot are not done, whatever they say."""
         try:

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING
 from dray.api.errors import StatusError
 from dray.client.config import ConfigError
 from dray.driver.base import Driver
-from dray.driver.plugin import Options, serving
+from dray.driver.plugin import Options, Plugin, serving
 
 if TYPE_CHECKING:
     from dray.client.client import Client
 
 log = logging.getLogger(__name__)
+
+#: Seconds after which a driver says that no kubelet has registered it.
+REGISTRATION_SECONDS = 5.0
 
 
 def options_from(environ: Mapping[str, str]) -> Options:
@@ -64,10 +67,15 @@ async def _run(driver: Driver, options: Options, kubeconfig: str) -> None:
         await run_program(client, driver, options=options)
 
 
-async def run_program(client: Client, driver: Driver, *, options: Options) -> None:
-    """Runs a driver until it is cancelled, and then says which claims still need it."""
+async def run_program(
+    client: Client, driver: Driver, *, options: Options, warn_after: float = REGISTRATION_SECONDS
+) -> None:
+    """Runs a driver until it is cancelled. Says where it registered, and at the end which claims still need it."""
+    if not options.registry.is_dir():
+        log.warning("%s is not there and is made now: so far no kubelet looks into it", options.registry)
     async with serving(client, driver, options=options) as plugin:
         try:
+            await _say_when_registered(plugin, warn_after=warn_after)
             await asyncio.Event().wait()
         finally:
             if left := plugin.prepared_claims():
@@ -77,3 +85,20 @@ async def run_program(client: Client, driver: Driver, *, options: Options) -> No
                     options.node,
                     ", ".join(map(str, left)),
                 )
+
+
+async def _say_when_registered(plugin: Plugin, *, warn_after: float) -> None:
+    """A kubelet sees the socket at once. If none does, the directory is wrong, or none runs."""
+    name, options = plugin.driver.name, plugin.options
+    try:
+        async with asyncio.timeout(warn_after):
+            await plugin.registered()
+    except TimeoutError:
+        log.warning(
+            "nobody has registered %s: no kubelet looks into %s. Set KUBELET_DIRECTORY_PATH to the directory of the "
+            "node's kubelet; dray status shows those of its nodes",
+            name,
+            options.registry,
+        )
+        await plugin.registered()
+    log.info("%s is registered on %s through %s", name, options.node, options.registry)

@@ -1,7 +1,8 @@
 """Files in which a container can read about its devices, bind-mounted by a CDI device per request.
 
-Layout and content are upstream's (``metadata.resource.k8s.io/v1alpha1``): consumers find them under
-``/var/run/kubernetes.io/dra-device-attributes``.
+Layout and content are upstream's: consumers find them under ``/var/run/kubernetes.io/dra-device-attributes``. A file has
+one JSON document for each version of ``metadata.resource.k8s.io`` that the driver supports, one after the other; a consumer
+reads the first whose version it knows. The versions have the same fields.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from dray.api.types.resource import DeviceAttribute, NetworkDeviceData
     from dray.kubelet_api.cdi import Mount
 
-API_VERSION = "metadata.resource.k8s.io/v1alpha1"
+GROUP = "metadata.resource.k8s.io"
+VERSIONS = ("v1beta1", "v1alpha1")
 CONTAINER_ROOT = "/var/run/kubernetes.io/dra-device-attributes"
 
 
@@ -52,8 +54,16 @@ class DeviceMetadata(TypedDict, total=False):
 class Writer:
     """Metadata of one driver's claims: files below the plugin's data directory, specs in the CDI directory."""
 
-    def __init__(self, *, driver: str, data_dir: Path, cdi_dir: Path) -> None:
+    def __init__(
+        self, *, driver: str, data_dir: Path, cdi_dir: Path, versions: Sequence[str] = VERSIONS
+    ) -> None:
+        if not versions or (unknown := sorted(set(versions) - set(VERSIONS))):
+            named = ", ".join(unknown) if versions else "none"
+            raise ValueError(
+                f"versions of {GROUP}: there are {', '.join(VERSIONS)}, and the driver names {named}"
+            )
         self.driver = driver
+        self._versions = versions
         self.root = data_dir / "dra-device-metadata"
         self.cdi_dir = cdi_dir
         self.kind = cdi.Kind(driver, "metadata")
@@ -68,7 +78,7 @@ class Writer:
             base = base_request(request)
             path = self._file(claim.ref, base)
             path.parent.mkdir(parents=True, exist_ok=True)
-            atomicfile.write(path, _encode(self._document(claim, request, devices, generation=1)))
+            atomicfile.write(path, self._encode(self._document(claim, request, devices, generation=1)))
             mounts[base] = self._write_spec(claim, base, path)
         return mounts
 
@@ -78,9 +88,8 @@ class Writer:
         The file is rewritten in place: containers have this very file mounted.
         """
         path = self._file(claim.ref, base_request(request))
-        known: DeviceMetadata = json.loads(path.read_text())
-        generation = known["metadata"]["generation"]
-        path.write_bytes(_encode(self._document(claim, request, prepared, generation=generation + 1)))
+        generation = read(path.read_text())[0]["metadata"]["generation"]
+        path.write_bytes(self._encode(self._document(claim, request, prepared, generation=generation + 1)))
 
     def remove(self, ref: ClaimRef) -> None:
         for path in self.cdi_dir.glob(f"{self.driver}_metadata_{ref.uid}_*.json"):
@@ -112,7 +121,7 @@ class Writer:
     ) -> DeviceMetadata:
         out: DeviceMetadata = {
             "kind": "DeviceMetadata",
-            "apiVersion": API_VERSION,
+            "apiVersion": "",
             "metadata": {
                 "name": claim.ref.name,
                 "namespace": claim.ref.namespace,
@@ -138,6 +147,10 @@ class Writer:
             out["networkData"] = known.network
         return out
 
+    def _encode(self, document: DeviceMetadata) -> bytes:
+        documents = ({**document, "apiVersion": f"{GROUP}/{version}"} for version in self._versions)
+        return "".join(json.dumps(one, indent=2) + "\n" for one in documents).encode()
+
     def _directory(self, ref: ClaimRef) -> Path:
         return self.root / f"{ref.namespace}_{ref.name}"
 
@@ -145,5 +158,14 @@ class Writer:
         return self._directory(ref) / request / "metadata.json"
 
 
-def _encode(document: DeviceMetadata) -> bytes:
-    return json.dumps(document, indent=2).encode() + b"\n"
+def read(text: str) -> list[DeviceMetadata]:
+    """The documents of a metadata file, one for each version that its driver supports."""
+    found: list[DeviceMetadata] = []
+    at = 0
+    decoder = json.JSONDecoder()
+    while at < len(text):
+        document, at = decoder.raw_decode(text, at)
+        found.append(document)
+        while at < len(text) and text[at].isspace():
+            at += 1
+    return found

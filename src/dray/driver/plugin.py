@@ -25,7 +25,7 @@ from dray.driver.model import Claim, ClaimRef, Pool, Prepared
 from dray.driver.preparation import Preparer
 from dray.driver.publisher import SYNC_DELAY, Publisher
 from dray.driver.resource_api import NoResourceApi, ResourceApi, wait_for_api
-from dray.kubelet_api.services import DRA_SERVICES, HEALTH_V1ALPHA1, REGISTRATION
+from dray.kubelet_api.services import DRA_SERVICES, HEALTH_SERVICES, REGISTRATION
 
 if TYPE_CHECKING:
     from dray.api.types.resource import AllocatedDeviceStatus, ResourceClaim, ResourceSlice
@@ -53,6 +53,11 @@ class Options:
     sync_delay: float = SYNC_DELAY
     #: Take the slices along when stopping; otherwise the kubelet removes them if the driver does not come back.
     withdraw: bool = False
+
+    @property
+    def registry(self) -> Path:
+        """Where kubelets look for the sockets of drivers."""
+        return self.registry_dir or self.kubelet_dir / "plugins_registry"
 
 
 class Plugin:
@@ -124,10 +129,14 @@ async def serving(
         raise ValueError(
             f"invalid driver name {driver.name!r}: it must be a DNS subdomain of at most 63 characters"
         )
-    registry = options.registry_dir or options.kubelet_dir / "plugins_registry"
+    registry = options.registry
     data = options.data_dir or options.kubelet_dir / "plugins" / driver.name
     for directory in (registry, data, options.cdi_dir):
         directory.mkdir(parents=True, exist_ok=True)
+    checkpoint = Checkpoint(data / "checkpoint.json")
+    _take_over(
+        driver.name, checkpoint, sockets_of_others=[registry / f"{driver.name}-reg.sock", data / "dra.sock"]
+    )
     api = await _connect(client, driver)
     publisher = None
     if api is not None:
@@ -141,14 +150,16 @@ async def serving(
             on_error=driver.on_error,
         )
     files = (
-        metadata.Writer(driver=driver.name, data_dir=data, cdi_dir=options.cdi_dir)
+        metadata.Writer(
+            driver=driver.name, data_dir=data, cdi_dir=options.cdi_dir, versions=driver.metadata_versions
+        )
         if driver.metadata
         else None
     )
     preparer = Preparer(
         driver,
         claims=api.claim if api else _no_claims,
-        checkpoint=Checkpoint(data / "checkpoint.json"),
+        checkpoint=checkpoint,
         specs=cdi.Specs(options.cdi_dir, cdi.Kind.of(driver.name)),
         lock_file=data / "serialize.lock",
         files=files,
@@ -174,7 +185,7 @@ async def serving(
 
         services += node_services.services(preparer, list(driver.named_resources(options.node)))
     if driver.health:
-        services.append((HEALTH_V1ALPHA1, plugin.health_service))
+        services += [(service, plugin.health_service) for service in HEALTH_SERVICES]
     sockets.remove_stale(registry, f"{driver.name}-*-reg.sock")
     sockets.remove_stale(data, "dra-*.sock")
     service = sockets.Listener(endpoint, services)
@@ -183,8 +194,8 @@ async def serving(
     )
     async with contextlib.AsyncExitStack() as stack:
         # The kubelet calls as soon as it sees the registration socket: everything else comes before it.
+        stack.push_async_callback(service.stop, grace=STOP_GRACE)  # also if it is stopped while it starts
         await service.start()
-        stack.push_async_callback(service.stop, grace=STOP_GRACE)
         await driver.started(plugin)
         stack.push_async_callback(driver.stopped)
         if publisher is not None:
@@ -193,9 +204,31 @@ async def serving(
             stack.push_async_callback(_cancel, publishing)
             if options.withdraw:
                 stack.push_async_callback(publisher.withdraw)
-        await register.start()
         stack.push_async_callback(register.stop)
+        await register.start()
         yield plugin
+
+
+class DriverRunning(Exception):
+    """Another program of the same driver name runs on this node."""
+
+
+def _take_over(name: str, checkpoint: Checkpoint, *, sockets_of_others: Sequence[Path]) -> None:
+    """Succeeds another program of the same driver name, such as one written in Go. Claims that it prepared are unprepared
+    as any others: their CDI files are removed, and nothing else is known about them."""
+    if not checkpoint.is_foreign():
+        return
+    for socket in sockets_of_others:
+        if socket.exists() and sockets.is_listening(socket):
+            raise DriverRunning(
+                f"another driver named {name} is running: it listens on {socket}. Stop it first"
+            )
+    aside = checkpoint.set_aside()
+    log.warning(
+        "%s: another program of this name ran here before; its checkpoint is now %s. This driver takes over",
+        name,
+        aside,
+    )
 
 
 async def run(client: Client, driver: Driver, *, options: Options) -> None:

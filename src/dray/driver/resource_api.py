@@ -24,7 +24,7 @@ T = TypeVar("T")
 #: Seconds between two looks for an API that is not served yet.
 _LOOK_SECONDS: Final = 5.0
 #: Versions with structured parameters, the preferred one first.
-VERSIONS = ("v1", "v1beta2", "v1beta1")
+VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 
 
 class NoResourceApi(Exception):

@@ -19,7 +19,7 @@ from dray.kubelet_api.services import (
     CLASSIC_VERSION,
     DRA_PLUGIN,
     DRA_SERVICES,
-    HEALTH_V1ALPHA1,
+    HEALTH_SERVICES,
     REGISTRATION,
     Service,
     handlers,
@@ -145,18 +145,25 @@ def dra_services(versions: Sequence[str], preparer: Preparer) -> list[tuple[Serv
 
 def announced(versions: Sequence[str], *, health: bool, classic: bool = False) -> list[str]:
     """What the driver says it supports: the kubelet takes the first version it knows; old ones look for a number."""
-    said = [*versions, HEALTH_V1ALPHA1.announced] if health else list(versions)
+    said = [*versions, *(service.announced for service in HEALTH_SERVICES)] if health else list(versions)
     return [*said, CLASSIC_VERSION] if classic else said
 
 
 def remove_stale(directory: Path, pattern: str) -> None:
     """Removes sockets on which no process listens: those of instances that were killed."""
     for path in directory.glob(pattern):
-        with socket.socket(socket.AF_UNIX) as probe, SocketPath(path) as address:
-            probe.setblocking(False)
-            try:
-                probe.connect(address.short)
-            except ConnectionRefusedError:
-                path.unlink(missing_ok=True)
-            except OSError:
-                continue
+        if is_listening(path) is False:
+            path.unlink(missing_ok=True)
+
+
+def is_listening(path: Path) -> bool | None:
+    """Whether a process listens on a socket; None if that cannot be found out."""
+    with socket.socket(socket.AF_UNIX) as probe, SocketPath(path) as address:
+        probe.setblocking(False)
+        try:
+            probe.connect(address.short)
+            return True
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return None

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from dray.api.errors import Forbidden
 from dray.driver import main
 from dray.drivers.gpu import DRIVER as GPU
 from dray.drivers.gpu import GpuDriver, GpuOptions
@@ -59,11 +60,18 @@ async def _cats_controller(environ: Mapping[str, str]) -> None:
     from dray.client.factory import connect
     from dray.driver import classic
     from dray.drivers.cats import CatsController, control_plane
+    from dray.drivers.cats.install import install_parameters
 
     nodes = [name for name in environ.get("CAT_NODES", "").split(",") if name]
     controller = CatsController(nodes, count=int(environ.get("NUM_DEVICES") or 3))
     options = classic.Options(leader_election=environ.get("LEADER_ELECTION", "") == "true")
     async with connect() as client:
+        try:
+            await install_parameters(client)
+        except Forbidden as problem:
+            sys.exit(
+                f"the kind of the cats' parameters is not there, and cannot be created: {problem.message}"
+            )
         await control_plane(client, controller, options=options)
 
 

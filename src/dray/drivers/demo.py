@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dray.api.types.meta import Table
     from dray.api.types.resource import DeviceClass, ResourceClaim
 
-VERSIONS = ("v1", "v1beta2", "v1beta1")
+VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 SCRIPT = "env | grep ^GPU_ | sort; trap 'exit 0' TERM; sleep 3600 & wait"
 
@@ -57,7 +57,7 @@ class Options:
     patience: float = 30.0  # seconds for each thing to happen
 
 
-async def play(client: Client, *, options: Options | None = None) -> AsyncIterator[Step]:
+async def play(client: Client, *, options: Options | None = None) -> AsyncGenerator[Step]:
     """Plays the notes. What it made is removed at the end, also when something goes wrong."""
     demo = _Demo(client, options or Options(), await _version(client))
     try:

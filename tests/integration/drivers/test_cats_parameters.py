@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from dray.client.discovery import Discovery
-from dray.client.resources import CUSTOM_RESOURCE_DEFINITIONS, DEVICE_CLASSES, RESOURCE_CLAIM_PARAMETERS
-from dray.drivers.cats import DRIVER, deviceclass
+from dray.client.resources import (
+    CLASSIC_RESOURCE_CLASSES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEVICE_CLASSES,
+    RESOURCE_CLAIM_PARAMETERS,
+    RESOURCE_CLASS_PARAMETERS,
+)
+from dray.drivers.cats import DRIVER, classparameters, deviceclass
+from dray.drivers.cats.install import install_parameters
 from dray.drivers.cats.parameters import CLAIM_PARAMETERS, DEFINITION, generate
 from tests.support.controlplane import ControlPlane, cluster, run_component
 from tests.support.wait import wait_for
@@ -58,6 +65,41 @@ async def test_generated_parameters_follow_their_origin_and_give_way_to_others()
             await become(scene)
 
 
+async def test_parameters_of_a_class_become_a_filter_for_the_scheduler() -> None:
+    def resource_class(name: str, origin: str) -> dict[str, Any]:
+        reference = {
+            "apiGroup": CLAIM_PARAMETERS.group, "kind": CLAIM_PARAMETERS.kind, "name": origin, "namespace": "default",
+        }  # fmt: skip
+        return {
+            "metadata": {"name": name}, "driverName": DRIVER, "structuredParameters": True, "parametersRef": reference,
+        }  # fmt: skip
+
+    async def filters() -> list[tuple[str, str]]:
+        listed = (await scene.client.list(RESOURCE_CLASS_PARAMETERS, "default")).items
+        return [(p["generatedFrom"]["name"], p["filters"][0]["namedResources"]["selector"]) for p in listed]
+
+    async def are(*wanted: tuple[str, str]) -> None:
+        async def there() -> bool:
+            return await filters() == list(wanted)
+
+        await wait_for(f"filters {wanted}", there)
+
+    async with cluster("1.30", nodes=()) as scene:
+        await scene.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION)
+
+        async def served() -> bool:
+            return await Discovery(scene.client).serves(CLAIM_PARAMETERS)
+
+        await wait_for("the parameters' kind to be served", served)
+        driver = scene.client_of("cats")
+        async with run_component(lambda: classparameters.generate(driver)):
+            made = await scene.client.create(CLAIM_PARAMETERS, "default", wish(color="black"))
+            await scene.client.create(CLASSIC_RESOURCE_CLASSES, "", resource_class("black-cats", "black"))
+            await are(("black", 'attributes.string["color"] == "black"'))
+            await scene.client.update(CLAIM_PARAMETERS, "default", {**made, "spec": {"size": "large"}})
+            await are(("black", 'attributes.string["size"] == "large"'))
+
+
 async def test_a_device_class_that_names_the_driver_selects_cats() -> None:
     def device_class(name: str, driver: str) -> dict[str, Any]:
         selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
@@ -71,3 +113,10 @@ async def test_a_device_class_that_names_the_driver_selects_cats() -> None:
             await scene.client.create(DEVICE_CLASSES, "", device_class("cats", DRIVER))
             await waiting
         assert await deviceclass.class_exists(driver)
+
+
+async def test_the_controller_brings_the_kind_of_its_parameters() -> None:
+    async with cluster("1.30", nodes=()) as scene:
+        for _ in range(2):
+            await install_parameters(scene.client)
+        await scene.client.create(CLAIM_PARAMETERS, "default", wish(color="black"))

@@ -14,6 +14,7 @@ from dray.driver.plugin import Options, Plugin
 from dray.driver.simulated import publish
 from dray.drivers.__main__ import gpu_options
 from dray.drivers.gpu import GpuDriver, GpuOptions
+from tests.support.wait import wait_for
 
 
 def test_options_come_from_the_variables_that_charts_set() -> None:
@@ -70,3 +71,26 @@ async def test_a_driver_that_stops_too_early_says_which_claims_need_it(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert "default/cat" in caplog.text and "cannot end before it runs again" in caplog.text
+
+
+async def test_a_driver_says_where_it_registered_and_that_nobody_listens_there(
+    api: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.put("/api/v1/nodes/n", {"metadata": {"uid": "node"}})
+    heard = asyncio.Event()
+    monkeypatch.setattr(Plugin, "registered", lambda self: heard.wait())
+    caplog.set_level("INFO")
+    options = Options(node="n", kubelet_dir=tmp_path / "kubelet", cdi_dir=tmp_path / "cdi")
+    registry = tmp_path / "kubelet" / "plugins_registry"
+    task = asyncio.create_task(
+        run_program(api.client, GpuDriver(GpuOptions(count=1)), options=options, warn_after=0.05)
+    )
+    await wait_for(
+        "a warning that nobody listens", lambda: f"no kubelet looks into {registry}" in caplog.text
+    )
+    assert f"{registry} is not there and is made now" in caplog.text
+    heard.set()
+    said = f"gpu.example.com is registered on n through {registry}"
+    await wait_for("the place of registration", lambda: said in caplog.text)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

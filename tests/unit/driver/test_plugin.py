@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 
 from dray.driver import Claim, Device, Driver, Edits, Health, Options, serving
 from dray.driver.model import Allocated
+from dray.driver.plugin import DriverRunning
 from dray.driver.sockets import registration_socket, service_socket
-from dray.kubelet_api.services import DRA_V1, DRA_V1BETA1, HEALTH_V1ALPHA1, REGISTRATION, Service, stub
+from dray.kubelet_api.services import DRA_V1, DRA_V1BETA1, HEALTH_SERVICES, REGISTRATION, Service, stub
 from dray.wire.unix import SocketPath
 
 
@@ -65,6 +67,7 @@ async def test_a_driver_registers_with_both_versions_and_learns_the_outcome(api:
             assert list(info.supported_versions) == [
                 "v1.DRAPlugin",
                 "v1beta1.DRAPlugin",
+                "v1.DRAResourceHealth",
                 "v1alpha1.DRAResourceHealth",
             ]
             await kubelet.NotifyRegistrationStatus(
@@ -119,12 +122,15 @@ async def test_sockets_of_killed_instances_are_cleared_away(api: Any, tmp_path: 
         assert not left.exists()
 
 
-async def test_health_is_streamed_whole_and_again_on_change(api: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("service", HEALTH_SERVICES, ids=lambda service: service.announced)
+async def test_health_is_streamed_whole_and_again_on_change(
+    api: Any, tmp_path: Path, service: Service
+) -> None:
     with_claim(api)
     async with serving(api.client, Cats(), options=options(tmp_path)) as plugin:
         plugin.set_health("las1", "cat-0", Health.HEALTHY)
-        async with calling(tmp_path / "plugins/cats.example.com/dra.sock", HEALTH_V1ALPHA1) as driver:
-            stream = driver.NodeWatchResources(HEALTH_V1ALPHA1.module.NodeWatchResourcesRequest())
+        async with calling(tmp_path / "plugins/cats.example.com/dra.sock", service) as driver:
+            stream = driver.NodeWatchResources(service.module.NodeWatchResourcesRequest())
             first = await stream.read()
             assert [(d.device.device_name, d.health) for d in first.devices] == [("cat-0", 1)]
             plugin.set_health("las1", "cat-1", Health.UNHEALTHY, message="asleep")
@@ -168,3 +174,39 @@ async def test_a_name_that_no_driver_can_have_makes_no_directory(api: Any, tmp_p
         async with serving(api.client, driver, options=options(tmp_path / "kubelet" / "here")):
             pass
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_driver_takes_over_from_another_program_of_its_name(api: Any, tmp_path: Path) -> None:
+    """As the checkpoint and the CDI files of a driver written in Go look."""
+    with_claim(api)
+    data, specs = tmp_path / "plugins" / "cats.example.com", tmp_path / "cdi"
+    data.mkdir(parents=True)
+    specs.mkdir()
+    (data / "checkpoint.json").write_text('{"kind": "Checkpoint", "apiVersion": "v1", "preparedClaims": []}')
+    for name in ("common", "claim-uid"):
+        (specs / f"k8s.cats.example.com-cats_{name}.yaml").write_text("cdiVersion: 0.3.0")
+    async with serving(api.client, Cats(), options=options(tmp_path)):
+        assert (data / "checkpoint.json.foreign").exists()
+        common = sorted(p.suffix for p in specs.glob("*_common.*"))
+        assert ".yaml" not in common
+        async with calling(service_socket(data, ""), DRA_V1) as driver:
+            messages = DRA_V1.module
+            claim = messages.Claim(namespace="ns", name="gone", uid="claim-uid")
+            answer = await driver.NodeUnprepareResources(
+                messages.NodeUnprepareResourcesRequest(claims=[claim])
+            )
+        assert answer.claims["claim-uid"].error == ""
+        assert not list(specs.glob("*claim-uid*"))
+
+
+async def test_a_driver_does_not_take_over_from_a_program_that_runs(api: Any, tmp_path: Path) -> None:
+    data = tmp_path / "plugins" / "cats.example.com"
+    data.mkdir(parents=True)
+    (data / "checkpoint.json").write_text("{}")
+    with socket.socket(socket.AF_UNIX) as other, SocketPath(data / "dra.sock") as address:
+        other.bind(address.short)
+        other.listen()
+        with pytest.raises(DriverRunning, match="Stop it first"):
+            async with serving(api.client, Cats(), options=options(tmp_path)):
+                pass
+    assert (data / "checkpoint.json").exists()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dray.api.errors import NotFound
-from dray.driver import cdi, preparation
+from dray.driver import cdi, metadata, preparation
 from dray.driver.base import Driver
 from dray.driver.checkpoint import Checkpoint, CorruptCheckpoint
 from dray.driver.metadata import Writer
@@ -315,8 +315,9 @@ async def test_metadata_files_come_with_the_first_device_of_a_request(world: Wor
     assert mount["containerPath"] == (
         "/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/gpu/r/gpu.example.com-metadata.json"
     )
-    document = json.loads(Path(mount["hostPath"]).read_text())
-    assert document["apiVersion"] == "metadata.resource.k8s.io/v1alpha1"
+    document, older = metadata.read(Path(mount["hostPath"]).read_text())
+    assert document["apiVersion"] == "metadata.resource.k8s.io/v1beta1"
+    assert older == {**document, "apiVersion": "metadata.resource.k8s.io/v1alpha1"}
     assert document["podClaimName"] == "gpu"
     assert document["requests"][0]["devices"][1] == {
         "driver": DRIVER,

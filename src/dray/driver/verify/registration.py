@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dray.driver.verify.grpc_client import CALL_TIMEOUT, CallFailed, call, channel
 from dray.driver.verify.report import Options, Report
-from dray.kubelet_api.services import DRA_PLUGIN, DRA_SERVICES, HEALTH_V1ALPHA1, REGISTRATION, Service, stub
+from dray.kubelet_api.services import DRA_PLUGIN, DRA_SERVICES, HEALTH_SERVICES, REGISTRATION, Service, stub
 
 _NUMBER = re.compile(r"v?1(\.\d+)*")  # what drivers of Kubernetes 1.26 to 1.30 announce
 _DNS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -50,8 +50,9 @@ async def check_registration(report: Report, options: Options) -> RegisteredDriv
     if not report.expect("announces a known version", good, f"{announced} has none of {known}"):
         return None
     await _notify(path)
-    if HEALTH_V1ALPHA1.announced in announced:
-        await _health(report, endpoint)
+    for service in HEALTH_SERVICES:
+        if service.announced in announced:
+            await _health(report, endpoint, service)
     return RegisteredDriver(services, endpoint, classic)
 
 
@@ -66,12 +67,13 @@ async def _notify(path: Path) -> None:
         await call(stub(REGISTRATION, opened).NotifyRegistrationStatus, status)
 
 
-async def _health(report: Report, endpoint: Path) -> None:
+async def _health(report: Report, endpoint: Path, service: Service) -> None:
     async with channel(endpoint) as opened:
-        messages = HEALTH_V1ALPHA1.module
-        stream = stub(HEALTH_V1ALPHA1, opened).NodeWatchResources(messages.NodeWatchResourcesRequest())
+        messages = service.module
+        stream = stub(service, opened).NodeWatchResources(messages.NodeWatchResourcesRequest())
         try:
-            first = await asyncio.wait_for(stream.read(), CALL_TIMEOUT)
+            async with asyncio.timeout(CALL_TIMEOUT):
+                first = await stream.read()
             report.expect("reports health at once", hasattr(first, "devices"), "the stream ended")
         except Exception as e:
             report.expect("reports health at once", False, str(e) or type(e).__name__)

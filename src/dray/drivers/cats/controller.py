@@ -12,7 +12,7 @@ from dray.client.discovery import Discovery
 from dray.client.resources import RESOURCE_CLAIM_PARAMETERS
 from dray.driver import classic
 from dray.driver.classic import CannotAllocate, ClassicDriver, Pending, available_on
-from dray.drivers.cats import parameters
+from dray.drivers.cats import classparameters, parameters
 from dray.drivers.cats.inventory import DRIVER, Cat, CatSelector, Generation, HeldCat, cats_of
 
 if TYPE_CHECKING:
@@ -101,3 +101,4 @@ async def control_plane(
         tasks.create_task(classic.run(client, controller, options=options, ready=ready))
         if await Discovery(client).serves(RESOURCE_CLAIM_PARAMETERS):
             tasks.create_task(parameters.generate(client))
+            tasks.create_task(classparameters.generate(client))

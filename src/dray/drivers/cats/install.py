@@ -31,7 +31,7 @@ _RULES: Final = (
     (_RESOURCE, ["resourceclaims/driver"], ["arbitrary-node:update", "arbitrary-node:patch"]),
     (_RESOURCE, ["podschedulingcontexts", "podschedulings"], _LOOK),
     (_RESOURCE, ["podschedulingcontexts/status", "podschedulings/status"], ["update", "patch"]),
-    (_RESOURCE, ["resourceslices", "resourceclaimparameters"], _WRITE),
+    (_RESOURCE, ["resourceslices", "resourceclaimparameters", "resourceclassparameters"], _WRITE),
 )
 
 
@@ -49,10 +49,16 @@ async def install(client: Client, *, user: str, with_parameters: bool) -> None:
     role: ClusterRole = {"metadata": {"name": user}, "rules": rules}
     await client.create_if_missing(CLUSTER_ROLES, "", role)
     await client.create_if_missing(CLUSTER_ROLE_BINDINGS, "", binding)
-    if not with_parameters:
+    if with_parameters:
+        await install_parameters(client)
+
+
+async def install_parameters(client: Client) -> None:
+    """The kind of the cats' parameters alone: its definition is created if it is missing, and waited for."""
+    discovery = Discovery(client)
+    if await discovery.serves(CLAIM_PARAMETERS):
         return
     await client.create_if_missing(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION)
-    discovery = Discovery(client)
     while not await discovery.serves(CLAIM_PARAMETERS):
         discovery.invalidate()
         await asyncio.sleep(0.02)

@@ -70,24 +70,32 @@ class Key(NamedTuple):
     name: str
 
 
+def selector_of(wish: CatSelector) -> str:
+    """As an expression about the attributes of a named resource."""
+    asked = {"color": wish.color, "size": wish.size}
+    terms = [f'attributes.string["{name}"] == "{value}"' for name, value in asked.items() if value]
+    return " && ".join(terms) or "true"
+
+
+def owner_of(origin: ClaimParameters) -> OwnerReference:
+    metadata = origin["metadata"]
+    return {
+        "apiVersion": CLAIM_PARAMETERS.api_version,
+        "kind": KIND,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+
+
 def parameters_for(claim_parameters: ClaimParameters) -> ResourceClaimParameters:
     """The ResourceClaimParameters that the scheduler finds through ``generatedFrom``."""
     metadata, wish = claim_parameters["metadata"], CatSelector.of(claim_parameters)
-    asked = {"color": wish.color, "size": wish.size}
-    terms = [f'attributes.string["{name}"] == "{value}"' for name, value in asked.items() if value]
-    request: ResourceRequest = {"namedResources": {"selector": " && ".join(terms) or "true"}}
+    request: ResourceRequest = {"namedResources": {"selector": selector_of(wish)}}
     made: ResourceClaimParameters = {
         "metadata": {
             "generateName": f"{metadata['name']}-",
             "namespace": metadata["namespace"],
-            "ownerReferences": [
-                {
-                    "apiVersion": CLAIM_PARAMETERS.api_version,
-                    "kind": KIND,
-                    "name": metadata["name"],
-                    "uid": metadata["uid"],
-                }
-            ],
+            "ownerReferences": [owner_of(claim_parameters)],
         },
         "generatedFrom": {"apiGroup": GROUP, "kind": KIND, "name": metadata["name"]},
         "driverRequests": [{"driverName": DRIVER, "requests": [request]}],
