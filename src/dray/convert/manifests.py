@@ -92,6 +92,8 @@ def _load(text: str, file: str, start: int) -> Any:
         yamldocs.check(text)
         tree = _yaml(text).load(text)
     except MarkedYAMLError as problem:
+        if dashes := yamldocs.typographic_separator(text):
+            raise InvalidManifest(f"{file}:{start + dashes.line}: {dashes.problem}") from None
         line = start + 1 + (problem.problem_mark.line if problem.problem_mark is not None else 0)
         raise InvalidManifest(f"{file}:{line}: not YAML: {problem.problem or problem.context}") from None
     except (YAMLError, ValueError) as problem:

@@ -98,7 +98,7 @@ def _why_these_devices(
     request = request_of([claim], str(key), name)
     ids = [device_id(one) for one in given]
     known = [device for id in ids if (device := cluster.inventory.device(id)) is not None]
-    matched = dict.fromkeys(text for device in known for text in _matched(cluster, request, device))
+    matched = dict.fromkeys(text for device in known for text in matched_values(cluster, request, device))
     if matched:
         yield (
             f"  they match with {', '.join(matched)}"
@@ -142,7 +142,8 @@ def _node_of(allocation: AllocationResult) -> str:
     return ""
 
 
-def _matched(cluster: Cluster, request: ExactDeviceRequest, device: Device) -> Iterator[str]:
+def matched_values(cluster: Cluster, request: ExactDeviceRequest, device: Device) -> Iterator[str]:
+    """What the selectors of the request and of its class read, and the values that the device has there."""
     class_document = cluster.classes.get(request.get("deviceClassName") or "") or {}
     selectors = (
         *((class_document.get("spec") or {}).get("selectors") or ()),

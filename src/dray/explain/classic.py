@@ -7,14 +7,16 @@ parameters the scheduler allocates them itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from dray.api.identity import ObjectKey, object_key
+from dray.api.identity import DeviceID, ObjectKey, object_key
+from dray.explain.devices.states import DeviceState, DeviceView, Holder
 from dray.explain.model.explanation import Explanation, Outcome
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod
-    from dray.api.types.resource_v1alpha2 import ResourceClaim, ResourceClaimTemplate
+    from dray.api.types.resource import Device, DeviceAttribute
+    from dray.api.types.resource_v1alpha2 import NamedResourcesInstance, ResourceClaim, ResourceClaimTemplate
     from dray.explain.model.cluster import Cluster
     from dray.placement.classic.attempt import ClaimInformation, ClassicAttempt, ClassicPlan
 
@@ -86,6 +88,68 @@ def planned_instances(plan: ClassicPlan) -> Iterator[Instance]:
                 name = (one.get("namedResources") or {}).get("name") or ""
                 node = structured.get("nodeName") or ""
                 yield Instance(claim["metadata"]["name"], handle["driverName"], node, name)
+
+
+# --- named resources ---
+
+
+def list_instances(cluster: Cluster) -> Iterator[DeviceView]:
+    """The named resources of 1.30's slices, as devices: free, or with the claim that has them."""
+    held: dict[Instance, Holder] = {}
+    for key, claim in cluster.classic_claims.items():
+        status = claim.get("status") or {}
+        pods = [one["name"] for one in status.get("reservedFor") or () if one.get("resource") == "pods"]
+        holder = Holder(key, tuple(ObjectKey(key.namespace, name) for name in pods))
+        for instance in allocated_instances(cluster, claim):
+            held[instance._replace(claim="")] = holder
+    for one in cluster.snapshot.classic_slices:
+        node, driver = one.get("nodeName") or "", one.get("driverName") or ""
+        for named in (one.get("namedResources") or {}).get("instances") or ():
+            owner = held.get(Instance("", driver, node, named["name"]))
+            yield DeviceView(
+                id=DeviceID(driver, node, named["name"]),
+                node=node or "all nodes",
+                state=DeviceState.ALLOCATED if owner else DeviceState.FREE,
+                holders=(owner,) if owner else (),
+                note="",
+                document=_as_device(named),
+            )
+
+
+def _as_device(instance: NamedResourcesInstance) -> Device:
+    """Attributes as devices have them; a quantity shows as its text."""
+    found: dict[str, DeviceAttribute] = {}
+    for attribute in instance.get("attributes") or ():
+        value = cast("DeviceAttribute", {k: v for k, v in attribute.items() if k != "name"})
+        found[attribute["name"]] = {"string": attribute["quantity"]} if "quantity" in attribute else value
+    return {"name": instance["name"], "attributes": found}
+
+
+def allocated_instances(cluster: Cluster, claim: ResourceClaim) -> Iterator[Instance]:
+    """What the scheduler has allocated to a claim with structured parameters."""
+    name = claim["metadata"]["name"]
+    for handle in ((claim.get("status") or {}).get("allocation") or {}).get("resourceHandles") or ():
+        structured = handle.get("structuredData") or {}
+        for one in structured.get("results") or ():
+            given = (one.get("namedResources") or {}).get("name")
+            if given:
+                driver = handle.get("driverName") or driver_of(cluster, claim)
+                yield Instance(name, driver, structured.get("nodeName") or "", given)
+
+
+def shows_devices_as_named_resources(cluster: Cluster) -> bool:
+    """Whether the cluster is of a release that has no other devices to show."""
+    return cluster.version.emulated and cluster.version.serves_classic
+
+
+def why_no_devices(cluster: Cluster) -> str:
+    """Why there are none to be seen, if that is the API's nature and not the cluster's."""
+    if not shows_devices_as_named_resources(cluster):
+        return ""
+    return (
+        f"Kubernetes {cluster.version.release} shows devices only where drivers publish them as named resources (1.30); "
+        "otherwise the drivers' controllers alone know them. kubectl get resourceclaims shows what is allocated."
+    )
 
 
 # --- the negotiation ---

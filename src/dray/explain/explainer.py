@@ -14,6 +14,7 @@ from dray.explain import advice, allocated, classic, pending, scheduled
 from dray.explain.model.cluster import Cluster
 from dray.explain.model.explanation import Explanation, Outcome, RequestExplanation
 from dray.explain.nodes.trial import NodeOutcome, Progress, Trial, evaluate_nodes
+from dray.placement.gangs import WAITING_IN_LINE
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodResourceClaim
@@ -64,9 +65,31 @@ def explain_pod(cluster: Cluster, key: ObjectKey, *, progress: Progress | None =
             advice=tuple(gathered.advice),
         )
     trial = Trial(cluster, pod, gathered.claims, classic=gathered.classic)
-    found = _explain_on_nodes(cluster, subject, pod, trial, said, progress)
+    found = _with_gang(cluster, pod, _explain_on_nodes(cluster, subject, pod, trial, said, progress))
     described = [classic.describe_claim(cluster, one) for one in gathered.classic if not _is_allocated(one)]
     return replace(found, facts=(*described, *found.facts))
+
+
+def _with_gang(cluster: Cluster, pod: Pod, found: Explanation) -> Explanation:
+    """What is said about a pod that is scheduled together with others: how its group stands comes first."""
+    if "schedulingGroup" not in (pod.get("spec") or {}):
+        return found
+    from dray.explain.gangs import explain_gang
+
+    gang = explain_gang(cluster, pod)
+    if gang is None:
+        return found
+    if gang.fits:
+        return replace(found, outcome=Outcome.FITS, facts=(gang.headline, *found.facts))
+    alone = () if found.outcome is Outcome.FITS else (f"by itself: {found.headline}",)
+    helpful = () if found.outcome is Outcome.FITS else found.advice
+    return replace(
+        found,
+        outcome=Outcome.PENDING,
+        headline=gang.headline,
+        facts=(*gang.facts, *alone, *(() if found.outcome is Outcome.FITS else found.facts)),
+        advice=(*gang.advice, *helpful),
+    )
 
 
 def _is_allocated(claim: ClassicClaim) -> bool:
@@ -347,6 +370,18 @@ def _explain_on_nodes(
     if fitting and attempt is not None and attempt.pending and pod is not None and _exists(pod):
         waiting = classic.explain_waiting(cluster, subject, pod, attempt)
         return replace(waiting, scheduler=said, nodes=nodes)
+    if fitting and said.startswith(WAITING_IN_LINE):
+        return Explanation(
+            subject=subject,
+            outcome=Outcome.PENDING,
+            headline=f"it would fit on {len(fitting)} of {len(outcomes)} nodes, but a gang before it waits for the same",
+            scheduler=said,
+            nodes=nodes,
+            advice=(
+                "free what the gang lacks (dray explain pod, of one of its members, says what that is)",
+                "give this pod a higher priority than the gang",
+            ),
+        )
     if fitting:
         first = trial.evaluate(cluster.nodes[fitting[0].node], cluster.usage)
         return Explanation(

@@ -236,14 +236,13 @@ def explain_claim_of_bound_pod(cluster: Cluster, key: ObjectKey, user: ObjectKey
 
 
 def _prepare_facts(cluster: Cluster, key: ObjectKey, pod: Pod) -> Iterator[str]:
-    uid = (pod.get("metadata") or {}).get("uid", "")
     for reference in pod_claims.references(pod, fixed_names=cluster.fixed_names):
         claim = cluster.claims.get(ObjectKey(key.namespace, reference.claim or ""))
         if claim is None:
             yield f"claim {reference.claim} does not exist"
         elif pod_claims.allocation(claim) is None:
             yield _unallocated(cluster, key, pod, reference.claim or "").fact
-        elif not pod_claims.is_reserved_for(claim, uid):
+        elif not pod_claims.may_use(pod, claim):
             yield f"claim {reference.claim} is not reserved for this pod"
         else:
             results = ((pod_claims.allocation(claim) or {}).get("devices") or {}).get("results") or ()

@@ -8,6 +8,7 @@ import pytest
 
 from dray.api.identity import ObjectKey
 from dray.explain import Cluster, Snapshot
+from dray.explain.classic import list_instances, why_no_devices
 from dray.explain.explainer import explain_claim, explain_pod
 from dray.explain.model.explanation import Explanation, Outcome
 from dray.explain.model.snapshot import parse
@@ -202,6 +203,25 @@ def test_an_allocated_structured_claim_shows_its_instances() -> None:
     made = claim(allocation={"resourceHandles": [handle]})
     found = explain_claim(cluster(resource_class(structuredParameters=True), made), ObjectKey("default", "c"))
     assert found.facts[0] == "claim default/c: cats.example.com/a/tom, allocated by the scheduler"
+
+
+def test_named_resources_are_listed_with_the_claims_that_have_them() -> None:
+    handle = {
+        "driverName": "cats.example.com",
+        "structuredData": {"nodeName": "a", "results": [{"namedResources": {"name": "tom"}}]},
+    }
+    there = structured_cluster()
+    made = claim(allocation={"resourceHandles": [handle]}, reservedFor=[{"resource": "pods", "name": "p"}])
+    views = list(list_instances(there.changed(there.snapshot.with_objects([made]))))
+    assert [(str(v.id), v.state.value, ", ".join(map(str, v.holders))) for v in views] == [
+        ("cats.example.com/a/tom", "allocated", "default/c (default/p)"),
+        ("cats.example.com/b/tom", "free", ""),
+    ]
+
+
+@pytest.mark.parametrize(("release", "said"), [("1.27", True), ("1.30", True), ("1.32", False), ("", False)])
+def test_a_release_whose_drivers_keep_their_devices_to_themselves_says_so(release: str, said: bool) -> None:
+    assert bool(why_no_devices(cluster(release=release))) is said
 
 
 def test_a_snapshot_file_keeps_classic_objects() -> None:

@@ -39,7 +39,7 @@ class DeviceGroups:
     """Devices grouped by all that expressions see of them."""
 
     def __init__(self, expressions: Iterable[Expression], features: Features) -> None:
-        self._fingerprint = Fingerprint(expressions, lists=features.list_attributes)
+        self._fingerprint = Fingerprint([e.reads for e in expressions], lists=features.list_attributes)
         self._counts: Counter[Hashable] = Counter()
         self._first: dict[Hashable, Device] = {}
 

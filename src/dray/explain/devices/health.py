@@ -12,25 +12,36 @@ from dray.explain.model.cluster import Cluster
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, ResourceHealth
+    from dray.api.types.resource import ResourceClaim
 
 
 def unhealthy(cluster: Cluster) -> dict[DeviceID, str]:
     """The unhealthy devices, each with the message of the kubelet or the driver."""
     found: dict[DeviceID, str] = {}
     for key, pod in cluster.pods.items():
-        for name, resource in _reports(pod):
-            if resource.get("health") != "Unhealthy":
-                continue
-            for device in _devices(cluster, key, pod, name, resource.get("resourceID", "")):
-                found[device] = resource.get("message") or f"reported unhealthy in pod {key}"
+        found.update(reported_by_pod(cluster, key, pod))
     for key, claim in cluster.claims.items():
-        for entry in (claim.get("status") or {}).get("devices") or ():
-            for condition in entry.get("conditions") or ():
-                if condition.get("type") == "Ready" and condition.get("status") == "False":
-                    device = DeviceID(entry["driver"], entry["pool"], entry["device"])
-                    words = condition.get("message") or condition.get("reason") or "not ready"
-                    found.setdefault(device, f"{words} (claim {key})")
+        for device, words in reported_by_claim(key, claim):
+            found.setdefault(device, words)
     return found
+
+
+def reported_by_pod(cluster: Cluster, key: ObjectKey, pod: Pod) -> Iterator[tuple[DeviceID, str]]:
+    """The unhealthy devices of a pod, as the kubelet reports them."""
+    for name, resource in _reports(pod):
+        if resource.get("health") == "Unhealthy":
+            words = resource.get("message") or f"reported unhealthy in pod {key}"
+            for device in _devices(cluster, key, pod, name, resource.get("resourceID", "")):
+                yield device, words
+
+
+def reported_by_claim(key: ObjectKey, claim: ResourceClaim) -> Iterator[tuple[DeviceID, str]]:
+    """The devices of a claim that are not ready, as their drivers report them."""
+    for entry in (claim.get("status") or {}).get("devices") or ():
+        for condition in entry.get("conditions") or ():
+            if condition.get("type") == "Ready" and condition.get("status") == "False":
+                words = condition.get("message") or condition.get("reason") or "not ready"
+                yield DeviceID(entry["driver"], entry["pool"], entry["device"]), f"{words} (claim {key})"
 
 
 def _reports(pod: Pod) -> Iterator[tuple[str, ResourceHealth]]:

@@ -38,6 +38,24 @@ class DeviceState(Enum):
     WITHHELD = "withheld"
     FREE = "free"
 
+    @property
+    def colour(self) -> str:
+        """The colour of the state, wherever states are shown."""
+        return _COLOURS[self]
+
+
+#: Also the order in which states are shown.
+_COLOURS = {
+    DeviceState.FREE: "green",
+    DeviceState.ALLOCATED: "blue",
+    DeviceState.SHARED: "cyan",
+    DeviceState.TAINTED: "yellow",
+    DeviceState.UNHEALTHY: "red",
+    DeviceState.BLOCKED: "magenta",
+    DeviceState.WITHHELD: "red",
+}
+SHOWN: tuple[DeviceState, ...] = tuple(_COLOURS)
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -97,11 +115,18 @@ def list_devices(cluster: Cluster, *, wanted: Iterable[Wanted] = ()) -> Iterator
     tests = tuple(wanted)
     health = unhealthy(cluster)
     for id in sorted(cluster.pools):
-        pool = cluster.pools[id]
-        part = cluster.usage.of(id)
-        for device in pool.devices or pool.withheld:
-            if all(test(device) for test in tests):
-                yield _device_view(cluster, pool, part, device, health.get(device.id, ""))
+        yield from devices_of_pool(cluster, cluster.pools[id], health, wanted=tests)
+
+
+def devices_of_pool(
+    cluster: Cluster, pool: Pool, health: Mapping[DeviceID, str], *, wanted: Iterable[Wanted] = ()
+) -> Iterator[DeviceView]:
+    """The devices of a pool that pass every test; ``health`` says what is wrong with those that are unhealthy."""
+    tests = tuple(wanted)
+    part = cluster.usage.of(pool.id)
+    for device in pool.devices or pool.withheld:
+        if all(test(device) for test in tests):
+            yield _device_view(cluster, pool, part, device, health.get(device.id, ""))
 
 
 def selected_by(source: str, features: Features) -> Wanted:

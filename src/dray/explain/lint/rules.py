@@ -49,6 +49,7 @@ RULES: Final[Mapping[str, str]] = {
     "undeclared-request": "A container names a request that its claim does not have.",
     "unused-claim": "A pod declares a claim that no container uses.",
     "count-too-high": "A request wants more devices than any node has.",
+    "device-plugin-too": "Devices of a class may be given out by a device plugin as well.",
     "shared-claim": "Several pods of a workload would share one claim.",
 }
 
@@ -179,6 +180,39 @@ def _class_matches_nothing(context: LintContext, manifest: Manifest) -> Iterator
     if not any(map(in_class(context.cluster, manifest.name), context.devices)):
         text = f"class {manifest.name} selects none of {len(context.devices)} known devices"
         yield finding(manifest, "class-matches-nothing", Level.WARNING, text, path="spec.selectors")
+
+
+def _device_plugin_too(context: LintContext, manifest: Manifest) -> Iterator[Finding]:
+    """Nodes that move from a device plugin to DRA must not have both for the same hardware."""
+    if manifest.kind != "DeviceClass" or not context.devices:
+        return
+    device_class: DeviceClass = manifest.document
+    name = (device_class.get("spec") or {}).get("extendedResourceName") or ""
+    drivers: dict[str, set[str]] = {}
+    for device in filter(in_class(context.cluster, manifest.name), context.devices):
+        drivers.setdefault(device.available_on.name, set()).add(device.id.driver)
+    doubled: dict[str, list[str]] = {}
+    for node, capacity in _plugin_resources(context):
+        for resource in capacity:
+            domain = resource.partition("/")[0]
+            if any(
+                resource == name or f".{driver}".endswith(f".{domain}") for driver in drivers.get(node, ())
+            ):
+                doubled.setdefault(resource, []).append(node)
+    for resource, nodes in doubled.items():
+        text = (
+            f"devices of class {manifest.name} may be given out twice: a device plugin offers {resource} on "
+            f"{', '.join(sorted(nodes)[:3])}{f' and {len(nodes) - 3} more nodes' if len(nodes) > 3 else ''}. "
+            "Run the plugin or the driver on a node, not both"
+        )
+        yield finding(manifest, "device-plugin-too", Level.WARNING, text, path="spec")
+
+
+def _plugin_resources(context: LintContext) -> Iterator[tuple[str, list[str]]]:
+    """The extended resources of which nodes have any."""
+    for name, node in context.cluster.nodes.items():
+        capacity = (node.get("status") or {}).get("capacity") or {}
+        yield name, [key for key, count in capacity.items() if "/" in key and str(count) != "0"]
 
 
 def _requests_matched(context: LintContext, manifest: Manifest) -> Iterator[Finding]:
@@ -319,6 +353,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _never_true,
     _typos,
     _class_matches_nothing,
+    _device_plugin_too,
     _requests_matched,
     _pods,
     _shared,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from dray.api.objects import clone
 from dray.api.quirks import APIQuirks
-from dray.api.release import RESOURCE_GROUP, Gates, Serving
+from dray.api.release import RESOURCE_GROUP, EffectiveVersion, Gates, Serving
+from dray.api.scheme.registry import scheme
 from dray.api.scheme.strategy import Context, name_is_path_segment
 from dray.api.validation import expressions, objectmeta
 from dray.explain.model.manifests import Manifest
@@ -61,10 +62,12 @@ def check(
     compiler: expressions.Compiler,
     namespace_labels: Mapping[str, Mapping[str, str]] | None = None,
     served: Serving | None = None,
+    release: EffectiveVersion | None = None,
 ) -> list[Finding]:
     """What the API server would refuse or warn about.
 
     ``namespace_labels``: None if namespaces are not known. ``served``: what it can be made to serve; None: anything.
+    ``release``: whose deprecations count; None: the newest's.
     """
     labels = namespace_labels
     context = Context(
@@ -76,7 +79,9 @@ def check(
         namespace_labels=lambda name: _ANY if labels is None else labels.get(name),
     )
     return [
-        found for manifest in manifests for found in (*_version(manifest, served), *_check(manifest, context))
+        found
+        for manifest in manifests
+        for found in (*_version(manifest, served, release), *_check(manifest, context))
     ]
 
 
@@ -87,7 +92,9 @@ _ANY: Mapping[str, str] = {
 }
 
 
-def _version(manifest: Manifest, served: Serving | None) -> Iterator[Finding]:
+def _version(
+    manifest: Manifest, served: Serving | None, release: EffectiveVersion | None
+) -> Iterator[Finding]:
     """Findings about the version alone."""
     found = manifest.found
     if found is None:
@@ -97,8 +104,9 @@ def _version(manifest: Manifest, served: Serving | None) -> Iterator[Finding]:
         text = f'this release has no kind "{manifest.kind}" in version "{manifest.api_version}"'
         yield finding(manifest, "schema", Level.ERROR, text, path="apiVersion")
         return
-    text = found.version.deprecated
-    if _in_resource_group(manifest.api_version) and version in _GONE:
+    known = scheme(release).by_kind(group, version, found.kind.kind)
+    text = known.version.deprecated if known is not None else ""
+    if served is None and _in_resource_group(manifest.api_version) and version in _GONE:
         text = f"{manifest.api_version} {manifest.kind} is not served since Kubernetes {_GONE[version]}"
     if text:
         help = "; dray convert --to v1 rewrites it" if _in_resource_group(manifest.api_version) else ""
@@ -118,9 +126,13 @@ def _check(manifest: Manifest, context: Context) -> Iterator[Finding]:
         if _in_resource_group(manifest.api_version):
             text = f'no kind "{manifest.kind}" is known in version "{manifest.api_version}"'
             yield finding(manifest, "schema", Level.ERROR, text)
+        elif not manifest.name:
+            text = "metadata.name: Required value: name or generateName is required"
+            yield finding(manifest, "validation", Level.ERROR, text + _misplaced_name(manifest))
         return
     for problem in manifest.problems:
-        yield finding(manifest, "schema", Level.ERROR, problem, path=_path_in(problem))
+        hint = _misplaced_name(manifest) if problem == 'unknown field "name"' else ""
+        yield finding(manifest, "schema", Level.ERROR, problem + hint, path=_path_in(problem))
     kind = found.kind
     obj: dict[str, Any] = clone(manifest.document)
     metadata: ObjectMeta = obj.setdefault("metadata", {})
@@ -148,6 +160,10 @@ def _check(manifest: Manifest, context: Context) -> Iterator[Finding]:
         yield finding(manifest, "validation", Level.ERROR, str(error), path=_versioned(manifest, path))
     for text in warnings:
         yield finding(manifest, "warning", Level.WARNING, text, path=_path_in(text))
+
+
+def _misplaced_name(manifest: Manifest) -> str:
+    return "; name belongs under metadata" if "name" in manifest.lines else ""
 
 
 def _in_resource_group(api_version: str) -> bool:

@@ -99,6 +99,7 @@ def anonymize(snapshot: Snapshot) -> Snapshot:
         storage_classes=each(snapshot.storage_classes, _storage_class),
         events=(),
         on_demand=(),
+        groups=(),
         classes=each(snapshot.classes, _device_class),
         **without_classic,
     )

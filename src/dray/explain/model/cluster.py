@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dray.api.types.resource_v1alpha2 import PodSchedulingContext, ResourceClass
     from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
     from dray.api.types.resource_v1alpha2 import ResourceClaimTemplate as ClassicTemplate
+    from dray.api.types.scheduling_v1beta1 import PodGroup
     from dray.explain.nodes.filters import NodeFilters
 
 
@@ -91,6 +92,10 @@ class Cluster:
     @cached_property
     def templates(self) -> dict[ObjectKey, ResourceClaimTemplate]:
         return {object_key(template): template for template in self.snapshot.templates}
+
+    @cached_property
+    def groups(self) -> dict[ObjectKey, PodGroup]:
+        return {object_key(group): group for group in self.snapshot.groups}
 
     @cached_property
     def classes(self) -> dict[str, DeviceClass]:

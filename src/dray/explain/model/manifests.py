@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dray.api import schema, yamldocs
 from dray.api.errors import BadRequest
@@ -14,10 +14,14 @@ from dray.api.scheme.registry import KindVersion, scheme
 from dray.explain.model.snapshot import SnapshotError
 
 if TYPE_CHECKING:
-    from dray.api.types import Object
+    from dray.api.types.meta import ObjectMeta
 
 Lines = Mapping[str, int]
 
+#: Kinds that tools work with. An object of another group of such a name would be taken for one of them.
+_OURS = frozenset(
+    {"DeviceClass", "Node", "Pod", "PodGroup", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}
+)
 #: more than any object that a server takes; references to references can make it billions
 _FIELDS = 200_000
 
@@ -33,18 +37,21 @@ class Manifest:
     line: int = 1
     lines: Lines = field(default_factory=dict)  # field path → line
     problems: tuple[str, ...] = ()  # what strict decoding objects to
+    malformed: str = ""  # why it is no object of its kind; then the document is as it was written
     found: KindVersion | None = None  # None: a kind that is not known here
 
     @property
     def name(self) -> str:
-        obj: Object = self.document
-        metadata = obj.get("metadata") or {}
-        return metadata.get("name") or metadata.get("generateName") or ""
+        return self._metadata.get("name") or self._metadata.get("generateName") or ""
 
     @property
     def namespace(self) -> str:
-        obj: Object = self.document
-        return (obj.get("metadata") or {}).get("namespace") or ""
+        return self._metadata.get("namespace") or ""
+
+    @property
+    def _metadata(self) -> ObjectMeta:
+        found = self.document.get("metadata")
+        return cast("ObjectMeta", found if isinstance(found, dict) else {})
 
     def line_of(self, path: str) -> int:
         """The line of a field, or of the nearest thing around it that is there."""
@@ -57,7 +64,7 @@ class Manifest:
 
 
 class Unreadable(SnapshotError):
-    """A file that is not YAML or JSON, or holds something else than objects."""
+    """A file that is not YAML or JSON, or holds something else than objects of the kinds that it names."""
 
     def __init__(self, file: str, line: int, problem: str) -> None:
         super().__init__(f"{file}:{line}: {problem}")
@@ -67,11 +74,15 @@ class Unreadable(SnapshotError):
 
 
 def read_files(
-    paths: Iterable[Path], *, unreadable: Callable[[Unreadable], None] | None = None
+    paths: Iterable[Path],
+    *,
+    unreadable: Callable[[Unreadable], None] | None = None,
+    keep_malformed: bool = False,
 ) -> list[Manifest]:
     """The objects of files, folders of YAML and JSON files, or ``-`` for standard input.
 
     ``unreadable`` gets the errors of files that cannot be read, which are then left out from that place on.
+    ``keep_malformed``: objects that are none of their kind are wanted too, as they are written.
     """
     found: list[Manifest] = []
     for path in paths:
@@ -81,7 +92,7 @@ def read_files(
             except OSError as error:
                 raise SnapshotError(f"{one}: {error.strerror or error}") from None
             try:
-                found += read(data, str(one))
+                found += read(data, str(one), keep_malformed=keep_malformed)
             except Unreadable as problem:
                 if unreadable is None:
                     raise
@@ -101,26 +112,46 @@ def _stdin() -> bytes:
     return sys.stdin.buffer.read()
 
 
-def read(data: bytes, file: str = "") -> Iterator[Manifest]:
+def read(data: bytes, file: str = "", *, keep_malformed: bool = False) -> Iterator[Manifest]:
+    """The objects of a text up to the place where it cannot be read, which is then raised as Unreadable."""
+    found, problem = _read(data, file)
+    if not keep_malformed and (wrong := next((one for one in found if one.malformed), None)):
+        raise Unreadable(file, wrong.line, wrong.malformed)
+    if problem is not None:
+        text = data.decode("utf-8", "replace")
+        if dashes := yamldocs.typographic_separator(text):
+            # What was meant is clear: the objects are read as if it said so.
+            found, _ = _read(yamldocs.with_separators(text).encode(), file)
+            problem = Unreadable(file, dashes.line, dashes.problem)
+    yield from found
+    if problem is not None:
+        raise problem
+
+
+def _read(data: bytes, file: str) -> tuple[list[Manifest], Unreadable | None]:
     import yaml
 
     try:
         yamldocs.check(data)
     except yamldocs.TooLarge as error:
-        raise Unreadable(file, error.line, error.problem) from None
+        return [], Unreadable(file, error.line, error.problem)
     loader = _loader()(data)
+    found: list[Manifest] = []
     try:
         while loader.check_node():
             node = loader.get_node()
             document = loader.construct_document(node)
-            yield from _objects(document, node, file)
+            found += _objects(document, node, file)
+    except Unreadable as problem:
+        return found, problem
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        raise Unreadable(file, line, f"not YAML: {error.problem or error.context}") from None
+        return found, Unreadable(file, line, f"not YAML: {error.problem or error.context}")
     except (yaml.YAMLError, ValueError) as error:
-        raise Unreadable(file, 1, f"not YAML: {' '.join(str(error).split())}") from None
+        return found, Unreadable(file, 1, f"not YAML: {' '.join(str(error).split())}")
     finally:
         loader.dispose()
+    return found, None
 
 
 def _objects(document: Any, node: Any, file: str) -> Iterator[Manifest]:
@@ -167,13 +198,25 @@ def manifest(
     found = scheme().by_kind(group, version, kind)
     lines = lines or {}
     if found is None or not found.version.type:
-        return Manifest(document, api_version, kind, file, line, lines)
+        wrong = _malformed(document, api_version, kind)
+        return Manifest(document, api_version, kind, file, line, lines, malformed=wrong)
     try:
         decoded = schema.decode(schema.type_of(found.version.type), dict(document), strict=True)
     except BadRequest as error:
-        return Manifest(document, api_version, kind, file, line, lines, (error.message,), found)
+        wrong = f"no {kind}: {error.message}"
+        return Manifest(document, api_version, kind, file, line, lines, (error.message,), wrong, found)
     hub = _hub(decoded.object, found)
-    return Manifest(hub, api_version, kind, file, line, lines, tuple(decoded.problems), found)
+    return Manifest(hub, api_version, kind, file, line, lines, tuple(decoded.problems), found=found)
+
+
+def _malformed(document: Mapping[str, Any], api_version: str, kind: str) -> str:
+    """Why a tool can do nothing with an object of a kind that is not known."""
+    if kind in _OURS:
+        unknown = f'no kind "{kind}" is known in version "{api_version}"'
+        return unknown if api_version else "apiVersion and kind must be set"
+    if not isinstance(document.get("metadata") or {}, dict):
+        return "metadata is not an object"
+    return ""
 
 
 def _hub(obj: dict[str, Any], found: KindVersion) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import io
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
     from dray.api.types.resource_v1alpha2 import ResourceClaimTemplate as ClassicTemplate
     from dray.api.types.resource_v1alpha2 import ResourceSlice as ClassicSlice
+    from dray.api.types.scheduling_v1beta1 import PodGroup
     from dray.api.types.storage import StorageClass
 
     class SnapshotHeader(TypedDict, total=False):
@@ -58,6 +61,10 @@ if TYPE_CHECKING:
 
 API_VERSION: Final = "dray.dev/v1"
 KIND: Final = "Snapshot"
+#: how a snapshot of any version begins
+_SNAPSHOT: Final = re.compile(
+    rb'\s*\{\s*"apiVersion"\s*:\s*"(dray\.dev/[^"]*)"\s*,\s*"kind"\s*:\s*"Snapshot"'
+)
 
 #: Field of the snapshot → kind of its objects.
 KINDS: Final[Mapping[str, str]] = {
@@ -74,6 +81,7 @@ KINDS: Final[Mapping[str, str]] = {
     "storage_classes": "StorageClass",
     "events": "Event",
     "on_demand": "ConfigMap",
+    "groups": "PodGroup",
 }
 #: The same for the kinds of the classic API.
 CLASSIC_KINDS: Final[Mapping[str, str]] = {
@@ -91,6 +99,10 @@ _CLASSIC_FIELDS: Final[Mapping[str, str]] = {
     "PodScheduling": "scheduling_contexts",  # 1.26's name
 }
 _CLASSIC_VERSIONS: Final = frozenset({"resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2"})
+
+
+#: What a compressed file may hold.
+_MOST_BYTES: Final = 1 << 30
 
 
 class SnapshotError(Exception):
@@ -113,6 +125,7 @@ class Snapshot:
     volumes: tuple[PersistentVolume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
     events: tuple[Event, ...] = ()  # warnings about pods and claims
+    groups: tuple[PodGroup, ...] = ()  # pods that are scheduled together
     on_demand: tuple[ConfigMap, ...] = ()  # devices that drivers publish once a class names them
     classic_claims: tuple[ClassicClaim, ...] = ()
     classic_templates: tuple[ClassicTemplate, ...] = ()
@@ -124,6 +137,20 @@ class Snapshot:
     unread: tuple[str, ...] = ()  # kinds that the user may not read: nothing can be said about them
     release: str = ""  # of the cluster, such as 1.36; empty: the newest
     gates: frozenset[str] | None = None  # those that are on; None: not known, the release's defaults
+
+    def applied(self, manifests: Iterable[Object]) -> Snapshot:
+        """The same cluster once somebody has typed ``kubectl apply``."""
+        there: dict[ObjectKey, Object] = {object_key(one): one for one in self.pods}
+        claims: dict[ObjectKey, Object] = {
+            object_key(one): one for one in (*self.claims, *self.classic_claims)
+        }
+        known = {"Pod": there, "ResourceClaim": claims}
+        return self.with_objects(
+            one
+            if (old := known.get(one.get("kind", ""), {}).get(object_key(one))) is None
+            else _kept(one, old)
+            for one in manifests
+        )
 
     def with_objects(self, objects: Iterable[Object]) -> Snapshot:
         """The same cluster once these objects are applied: they replace what has their name.
@@ -164,6 +191,20 @@ class Snapshot:
         )
 
 
+_IDENTITY: Final = ("uid", "creationTimestamp", "resourceVersion", "ownerReferences", "finalizers")
+
+
+def _kept(new: Any, old: Any) -> Object:
+    """A manifest for an object that is there: its identity, owners, status and node are not for the manifest to say."""
+    own = {name: value for name, value in old["metadata"].items() if name in _IDENTITY}
+    kept: Any = {**new, "metadata": {**own, **new["metadata"]}}
+    kept["status"] = old.get("status") or {}
+    if node := (old.get("spec") or {}).get("nodeName"):
+        kept["spec"] = {"nodeName": node, **(new.get("spec") or {})}
+    made: Object = kept
+    return made
+
+
 def save(snapshot: Snapshot, path: Path) -> None:
     """Write a file, compressed if its name ends in .gz."""
     data = snapshot.dump()
@@ -175,12 +216,20 @@ def load(path: Path) -> Snapshot:
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
         if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
+            data = _decompressed(data, path)
     except OSError as error:  # of which BadGzipFile is one
         raise SnapshotError(f"{path}: {error.strerror or error}") from None
     except (EOFError, zlib.error) as error:
         raise SnapshotError(f"{path}: {error}") from None
     return parse(data, str(path))
+
+
+def _decompressed(data: bytes, path: Path) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        found = file.read(_MOST_BYTES + 1)
+    if len(found) > _MOST_BYTES:
+        raise SnapshotError(f"{path}: more than {_MOST_BYTES >> 20} MiB once it is decompressed")
+    return found
 
 
 def parse(data: bytes, name: str = "") -> Snapshot:
@@ -191,7 +240,10 @@ def parse(data: bytes, name: str = "") -> Snapshot:
 
     listed = _listed(data)
     if listed is not None:
-        return Snapshot().with_objects(map(manifests.newest, listed))
+        found_objects = [manifests.manifest(one) for one in listed]
+        if wrong := next((one for one in found_objects if one.malformed), None):
+            raise SnapshotError(f"{name}: {wrong.malformed}")
+        return Snapshot().with_objects(one.document for one in found_objects)
     return Snapshot().with_objects(m.document for m in manifests.read(data, name))
 
 
@@ -211,12 +263,24 @@ def _listed(data: bytes) -> Sequence[Any] | None:
 
 def _parsed(data: bytes, name: str) -> Snapshot | None:
     """A snapshot that ``save`` has written; None if it is something else."""
+    other = _SNAPSHOT.match(data)
+    if other is not None and other[1].decode() != API_VERSION:
+        raise SnapshotError(
+            f"{name}: a snapshot of version {other[1].decode()}, and this dray reads {API_VERSION}: "
+            "write it anew with dray snapshot"
+        )
     if not data.startswith(b'{"apiVersion":"%s"' % API_VERSION.encode()):
         return None
     try:
         content = msgspec.json.decode(data)
     except msgspec.DecodeError as error:
         raise SnapshotError(f"{name}: damaged snapshot: {error}") from None
+    for kind in (*KINDS, *CLASSIC_KINDS):
+        objects = content.get(kind) or []
+        if not isinstance(objects, list) or not all(
+            isinstance(one, dict) and isinstance(one.get("metadata"), dict) for one in objects
+        ):
+            raise SnapshotError(f"{name}: damaged snapshot: its {kind} are no objects")
     header: SnapshotHeader = content
     gates = header.get("gates")
     return Snapshot(

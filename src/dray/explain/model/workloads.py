@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dray.explain.model import manifests
+from dray.explain.model.snapshot import SnapshotError
+
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    from dray.api.types.batch import JobTemplateSpec
+    from dray.api.types.batch import JobSchedulingConfiguration, JobTemplateSpec
     from dray.api.types.core import Pod, PodTemplateSpec
     from dray.api.types.meta import ObjectMeta
+    from dray.api.types.scheduling_v1beta1 import PodGroup
 
     class WorkloadSpec(TypedDict, total=False):
         """What explain reads of the specs of Deployments, Jobs, CronJobs and their like."""
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
         jobTemplate: JobTemplateSpec
         replicas: int
         parallelism: int
+        scheduling: JobSchedulingConfiguration
 
     class Workload(TypedDict, total=False):
         """An object that may be a workload."""
@@ -27,11 +32,13 @@ if TYPE_CHECKING:
         spec: WorkloadSpec
 
 
-_NAMESPACED = frozenset({"Pod", "ResourceClaim", "ResourceClaimTemplate", "ResourceClaimParameters"})
+_NAMESPACED = frozenset(
+    {"Pod", "PodGroup", "ResourceClaim", "ResourceClaimTemplate", "ResourceClaimParameters"}
+)
 
 
 def expand_workload(workload: Workload, namespace: str) -> list[Any]:
-    """The object itself, in its namespace, and one pod of it if it is a workload."""
+    """The object itself, in its namespace, and one pod of it if it is a workload; of a gang, the group and all pods."""
     metadata = workload.get("metadata") or {}
     where = metadata.get("namespace") or namespace
     if workload.get("kind") in _NAMESPACED:
@@ -41,18 +48,50 @@ def expand_workload(workload: Workload, namespace: str) -> list[Any]:
     if template is None:
         return [workload]
     inner = template.get("metadata") or {}
+    if not isinstance(inner, dict):
+        raise SnapshotError(f"the template of {workload.get('kind')}: metadata is not an object")
     pod: Pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {**inner, "name": f"{metadata.get('name', '')}-0", "namespace": where},
         "spec": template.get("spec") or {},
     }
+    if wrong := manifests.manifest(pod).malformed:  # in a custom resource nobody has looked at it yet
+        raise SnapshotError(f"the template of {workload.get('kind')} {metadata.get('name', '')}: {wrong}")
+    if (group := _gang_of(workload, where)) is not None:
+        members = [_member(pod, group, i) for i in range((workload.get("spec") or {}).get("parallelism", 1))]
+        return [workload, group, *members]
     return [workload, pod]
+
+
+def _gang_of(workload: Workload, namespace: str) -> PodGroup | None:
+    """The group that a Job with a gang would get."""
+    spec = workload.get("spec") or {}
+    gang = ((spec.get("scheduling") or {}).get("schedulingPolicy") or {}).get("gang")
+    if workload.get("kind") != "Job" or gang is None:
+        return None
+    name = (workload.get("metadata") or {}).get("name", "")
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}"},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": gang.get("minCount") or spec.get("parallelism", 1)}}
+        },
+    }
+
+
+def _member(pod: Pod, group: PodGroup, number: int) -> Pod:
+    name = group["metadata"]["name"]
+    spec = {**pod["spec"], "schedulingGroup": {"podGroupName": name}}
+    return {**pod, "metadata": {**pod["metadata"], "name": f"{name}-{number}"}, "spec": spec}  # type: ignore[typeddict-item]
 
 
 def pod_template(workload: Workload) -> PodTemplateSpec | None:
     """The template of a workload's pods; None if the object is none. Custom resources may be workloads too."""
-    spec = workload.get("spec") or {}
+    spec: Any = workload.get("spec") or {}
+    if not isinstance(spec, dict):
+        return None
     if workload.get("kind") == "CronJob":
         template: Any = ((spec.get("jobTemplate") or {}).get("spec") or {}).get("template")
     else:

@@ -47,7 +47,7 @@ class NodeFilters:
         for pod in snapshot.pods:
             spec = pod.get("spec") or {}
             if spec.get("nodeName") and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
-                self.nodes.add_pod(_pod_info(pod), spec["nodeName"])
+                self.nodes.add_pod(pod_info(pod), spec["nodeName"])
         self.classes = extended_resources.DeviceClassResolver()
         if "DRAExtendedResource" in cluster.gates:
             for one in snapshot.classes:
@@ -66,14 +66,14 @@ class NodeFilters:
 
     def pod_filters(self, pod: Pod, classic: Sequence[ClassicClaim] = ()) -> PodFilters:
         """``classic``: the pod's claims of the classic API, for which the scheduler has a filter too."""
-        return PodFilters(self, _pod_info(pod), classic)
+        return PodFilters(self, pod_info(pod), classic)
 
     def assume(self, pod: Pod, node: str) -> None:
         """Count a pod as bound to a node from now on."""
-        self.nodes.add_pod(_pod_info(pod), node)
+        self.nodes.add_pod(pod_info(pod), node)
 
 
-def _pod_info(pod: Pod) -> PodInfo:
+def pod_info(pod: Pod) -> PodInfo:
     """A pod from a manifest may lack what the server would fill in."""
     metadata = pod.get("metadata") or {}
     name, namespace = metadata.get("name") or "", metadata.get("namespace") or "default"

@@ -93,15 +93,15 @@ class Trial:
         claims: Sequence[ResourceClaim],
         *,
         classic: Sequence[ClassicClaim] = (),
-        policy: Policy = DEFAULT,
+        policy_on: Callable[[str], Policy] = lambda node: DEFAULT,
         node_filters: NodeFilters | None = None,
     ) -> None:
         """``classic``: the pod's claims of the classic API, which are tried with the node's filters.
 
-        ``node_filters``: the nodes with the pods assumed so far, if not as the snapshot has them.
+        ``policy_on``: the order of devices on a node. ``node_filters``: the nodes with the pods assumed so far, if not as the snapshot has them.
         """
         self._cluster = cluster
-        self._policy = policy
+        self._policy_on = policy_on
         node_filters = node_filters or (cluster.node_filters() if pod is not None else None)
         self.pod_filters: PodFilters | None = None
         self._node_causes: NodeCauses | None = None
@@ -189,7 +189,7 @@ class Trial:
                 node,
                 demands.documents,
                 features=cluster.features,
-                policy=self._policy,
+                policy=self._policy_on(name),
                 new_share_id=lambda: f"share-{next(self._shares)}",
             )
         except AllocationError as problem:

@@ -1,30 +1,34 @@
 """What if: which node and devices would pods get, and how many of them still fit?
 
 Pods are placed one after the other, each on nodes as the pods before it leave them. A pod gets the first node that
-takes it; with ``pack`` the fullest nodes come first, with ``spread`` the emptiest. The scheduler's scores play no part.
+takes it; nodes that the device policy scores higher come first. The scheduler's scores of cpu and memory play no part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from dray.allocation import DEFAULT, SPREAD, Policy
-from dray.allocation.policies import occupancy
 from dray.api import claims as pod_claims
 from dray.api.identity import DeviceID, ObjectKey, device_id, object_key
 from dray.explain.classic import planned_instances
 from dray.explain.explainer import claims_of_pod
 from dray.explain.model.cluster import Cluster
+from dray.explain.nodes.filters import pod_info
 from dray.explain.nodes.trial import Trial
+from dray.placement.cache.nodes import NodeInfo
+from dray.placement.policies.registry import policy_type
+from dray.placement.policies.scorer import Scorer
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod
     from dray.api.types.meta import ObjectMeta
     from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
     from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
+    from dray.placement.cache.pods import PodInfo
+    from dray.placement.policies.model import NodeState, Request
 
 #: filters that may accept a pod later, once other pods are placed
 _CHANGING = ("InterPodAffinity", "PodTopologySpread")
@@ -62,20 +66,22 @@ class PodPlacement:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CandidateNodes:
-    """Nodes worth trying, best first: score, position, name."""
+    """Nodes worth trying for copies of one pod, best first: score, order of nodes with that score, name."""
 
     heap: list[tuple[float, int, str]]
+    version: int = -1  # of the scores
+    given_up: set[str] = field(default_factory=set)
 
 
 class WhatIf:
     """A cluster that fills up as pods are placed, without anything being created."""
 
-    def __init__(self, cluster: Cluster, *, policy: Policy = DEFAULT) -> None:
+    def __init__(self, cluster: Cluster, *, policy: str = "default") -> None:
         self.cluster = cluster
-        self._policy = policy
         self._usage = cluster.usage.snapshot()
+        self._scorer = Scorer(policy_type(policy), cluster.inventory, self._usage, cluster.features)
         self._node_filters = cluster.node_filters()
         self._placed: list[Pod] = []
         #: claims that several of the pods share are allocated once
@@ -84,17 +90,37 @@ class WhatIf:
 
     def candidates(self) -> CandidateNodes:
         """All nodes, to be tried in the order that suits the policy."""
-        return CandidateNodes(
-            sorted((self._score(n), number, n) for number, n in enumerate(self.cluster.nodes))
-        )
+        return CandidateNodes([])
 
-    def _score(self, name: str) -> float:
-        """The order of nodes, least first: by how full they are, or all equal under the default policy."""
-        if self._policy is DEFAULT:
-            return 0.0
-        pools = self.cluster.inventory.pools(self.cluster.nodes[name], self.cluster.features)
-        used = occupancy(pools, self._usage)
-        return used if self._policy is SPREAD else -used
+    def _refresh(self, candidates: CandidateNodes, pod: PodInfo, request: Request) -> None:
+        """Score all nodes that are left, if nobody has done that, or what the policy knows of pods has changed."""
+        if candidates.version != self._scorer.version:
+            candidates.version = self._scorer.version
+            candidates.heap = sorted(
+                (self._score(name, request), self._order(pod, name, number), name)
+                for number, name in enumerate(self.cluster.nodes)
+                if name not in candidates.given_up
+            )
+
+    def _order(self, pod: PodInfo, name: str, number: int) -> int:
+        policy, ties = self._scorer.policy, self._scorer.ties
+        if policy.adds_to_resource_scores:
+            return number
+        return ties.mixed(name, ties.rank(pod.key)) if policy.draws_node else ties.rank_of_node(name)
+
+    def _score(self, name: str, request: Request) -> float:
+        """The order of nodes, least first; all equal under the default policy."""
+        return 0.0 if self._scorer.policy.has_no_score else -self._scorer.score(request, self._state(name))
+
+    def _state(self, name: str) -> NodeState:
+        return self._scorer.states.with_usage(self._node_info(name), self._usage)
+
+    def _node_info(self, name: str) -> NodeInfo:
+        known = self._node_filters.nodes.get(name) if self._node_filters is not None else None
+        if known is None:
+            known = NodeInfo(name)
+            known.describe(self.cluster.nodes[name])
+        return known
 
     def place(self, key: ObjectKey, pod: Pod, candidates: CandidateNodes | None = None) -> PodPlacement:
         """Place a pod on the first of the candidates that takes it; those that never will are taken out."""
@@ -102,17 +128,26 @@ class WhatIf:
         if gathered.facts:
             return PodPlacement(str(key), problem=gathered.facts[0])
         wanted = [self._current(claim) for claim in gathered.claims]
+        info = pod_info(pod)
+        unallocated = [claim for claim in wanted if pod_claims.allocation(claim) is None]
+        request = self._scorer.request_of_claims(info, unallocated)
+        if self._scorer.observed is not None:
+            self._scorer.observed.add(info.uid, request)
         trial = Trial(
             self.cluster,
             pod,
             wanted,
             classic=gathered.classic,
-            policy=self._policy,
+            policy_on=lambda name: self._scorer.arrangement(info, self._node_info(name), lambda: request),
             node_filters=self._node_filters,
         )
         if trial.pod_filters is not None and (rejection := trial.pod_filters.prefilter()) is not None:
             return PodPlacement(str(key), problem=rejection.reasons[0])
-        heap = (candidates or self.candidates()).heap
+        candidates = candidates or self.candidates()
+        if self._scorer.policy.draws_node:
+            candidates.version = -1  # each pod draws
+        self._refresh(candidates, info, request)
+        heap = candidates.heap
         later: list[tuple[float, int, str]] = []
         placed = PodPlacement(str(key), problem="fits on no node")
         while heap:
@@ -131,11 +166,13 @@ class WhatIf:
                     (*grants, *self._assume_classic(trial, name)),
                     undecided=tuple(_undecided(trial)),
                 )
-                later.append((self._score(name), number, name))
+                later.append((self._score(name, request), number, name))
                 break
             # Pods to come take devices and give none back, but affinity and spread may change with them.
             if any(cause.rejection.plugin in _CHANGING for cause in outcome.causes):
                 later.append((score, number, name))
+            else:
+                candidates.given_up.add(name)
         for entry in later:
             heappush(heap, entry)
         return placed

@@ -29,3 +29,18 @@ def test_other_configmaps_announce_nothing() -> None:
     other = announcement()
     del other["metadata"]["labels"]
     assert pools(Snapshot().with_objects([node("n"), other, device_class()])) == []
+
+
+def test_a_manifest_for_a_pod_that_runs_leaves_identity_status_and_node_alone() -> None:
+    metadata = {"name": "p", "namespace": "default"}
+    running = {
+        "kind": "Pod",
+        "metadata": {**metadata, "uid": "u"},
+        "spec": {"nodeName": "n", "priority": 1},
+        "status": {"phase": "Running"},
+    }
+    manifest = {"kind": "Pod", "metadata": {**metadata, "labels": {"a": "b"}}, "spec": {"priority": 2}}
+    (pod,) = Snapshot().with_objects([running]).applied([manifest]).pods
+    assert pod["metadata"] == {**metadata, "uid": "u", "labels": {"a": "b"}}
+    assert (pod["spec"], pod["status"]) == ({"nodeName": "n", "priority": 2}, {"phase": "Running"})
+    assert Snapshot().applied([manifest]).pods == (manifest,)

@@ -3,7 +3,6 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.allocation import SPREAD
 from dray.api.identity import ObjectKey
 from dray.explain.devices.evaluation import evaluate
 from dray.explain.nodes.whatif import WhatIf, place_copies
@@ -50,7 +49,7 @@ def test_cpu_counts_as_well_as_devices() -> None:
 
 
 def test_pods_that_share_a_claim_share_its_devices() -> None:
-    whatif = WhatIf(cluster(node("n"), slice_("n", device("a")), device_class(), claim("c")), policy=SPREAD)
+    whatif = WhatIf(cluster(node("n"), slice_("n", device("a")), device_class(), claim("c")), policy="spread")
     first = whatif.place(ObjectKey("default", "p"), pod("p", "c"))
     second = whatif.place(ObjectKey("default", "q"), pod("q", "c"))
     assert (first.node, second.node) == ("n", "n")
