@@ -1,0 +1,95 @@
+"""Many runs: tasks in, results out in the same order, by this process or by any ``concurrent.futures.Executor``.
+
+A task is a frozen value with a ``run`` method, and so is its result: both can go to other processes and machines. The
+same tasks give the same results wherever they run.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from dray.simulate.checkpoint import KeptResults
+from dray.simulate.engine import simulate
+from dray.simulate.model import Cluster, Options, Result, SimulationError, WorkloadSource
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+
+class Task(Protocol[T_co]):
+    def run(self) -> T_co: ...
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """One run of a workload on a cluster, as a task."""
+
+    cluster: Cluster
+    workload: WorkloadSource
+    options: Options
+
+    def run(self) -> Result:
+        return simulate(self.cluster, self.workload.events(self.options.seed), self.options)
+
+
+def local_processes(number: int) -> ProcessPoolExecutor:
+    """Processes on this machine. They are started anew, so they share nothing with this one."""
+    return ProcessPoolExecutor(number, mp_context=multiprocessing.get_context("spawn"))
+
+
+def run_all(
+    tasks: Sequence[Task[T]],
+    *,
+    executor: Executor | None = None,
+    done: Callable[[int], None] = lambda number: None,
+    kept: KeptResults[T] | None = None,
+) -> list[T]:
+    """The results of the tasks, in their order. ``done`` is called with the number of each task that has ended.
+
+    ``kept``: results that are there are not made again, and those that are made are there the next time.
+    """
+    results: dict[int, T] = {}
+    if kept is not None:
+        for number, task in enumerate(tasks):
+            found = kept.load(task)
+            if found is not None:
+                results[number] = found
+                done(number)
+    missing = [number for number in range(len(tasks)) if number not in results]
+    for number, result in _made(tasks, missing, executor):
+        if kept is not None:
+            kept.save(tasks[number], result)
+        results[number] = result
+        done(number)
+    return [results[number] for number in range(len(tasks))]
+
+
+def _made(
+    tasks: Sequence[Task[T]], numbers: Sequence[int], executor: Executor | None
+) -> Iterator[tuple[int, T]]:
+    """Numbers of tasks with their results, as they come."""
+    if executor is None:
+        for number in numbers:
+            yield number, tasks[number].run()
+        return
+    futures = {executor.submit(_run, tasks[number]): number for number in numbers}
+    try:
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    except BrokenExecutor as problem:
+        raise SimulationError(f"a process that ran a simulation has died: {problem}") from problem
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _run(task: Task[T]) -> T:
+    """In the process of the executor: nothing else lives there, and nothing has to be collected before the end."""
+    import gc
+
+    gc.freeze()
+    return task.run()

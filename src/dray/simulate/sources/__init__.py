@@ -1,0 +1,1 @@
+"""Where clusters and workloads of simulations come from: snapshots, node groups, manifests, traces, generators."""
