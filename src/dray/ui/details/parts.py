@@ -1,0 +1,98 @@
+"""What the pages of several kinds have in common: links, metadata, timeline, conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dray.api.identity import DeviceID, ObjectKey
+from dray.api.objects import controller_of
+from dray.api.times import to_epoch
+from dray.ui.details.elements import NONE, Atom, Cell, Code, Link, Table, Text, Time, Timeline
+
+if TYPE_CHECKING:
+    from dray.api.types import Object
+    from dray.api.types.resource import ResourceClaim
+    from dray.ui.board import Board
+
+
+def claim_link(key: ObjectKey | str) -> Link:
+    return Link(str(key), "claim", str(key))
+
+
+def pod_link(key: ObjectKey | str) -> Link:
+    return Link(str(key), "pod", str(key))
+
+
+def device_link(id: DeviceID | str) -> Link:
+    return Link(str(id), "device", str(id))
+
+
+def node_cell(board: Board, name: str) -> Atom:
+    return Link(name, "node", name) if name in board.cluster.nodes else name or NONE
+
+
+def class_link(board: Board, name: str) -> Atom:
+    return Link(name, "class", name) if name in board.cluster.classes else name
+
+
+def yaml_text(document: Any) -> Text:
+    import yaml
+
+    return Text("YAML", yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120))
+
+
+def metadata_facts(obj: Object) -> list[tuple[str, Cell]]:
+    metadata = obj.get("metadata") or {}
+    facts: list[tuple[str, Cell]] = [("Created", Time(metadata.get("creationTimestamp") or ""))]
+    if metadata.get("deletionTimestamp"):
+        facts.append(("Deleted", Time(metadata["deletionTimestamp"])))
+    owner = controller_of(obj) or next(iter(metadata.get("ownerReferences") or ()), None)
+    if owner is not None:
+        id = f"{metadata.get('namespace')}/{owner['name']}"
+        kinds: Mapping[str, Atom] = {
+            "Pod": Link(f"Pod {owner['name']}", "pod", id),
+            "Node": Link(f"Node {owner['name']}", "node", owner["name"]),
+        }
+        facts.append(("Owner", kinds.get(owner["kind"], f"{owner['kind']} {owner['name']}")))
+    for name in ("labels", "annotations"):
+        entries: Mapping[str, str] = metadata.get(name) or {}
+        kept = {k: v for k, v in entries.items() if k != "kubectl.kubernetes.io/last-applied-configuration"}
+        if kept:
+            facts.append((name.capitalize(), [Code(f"{k}={v}") for k, v in kept.items()]))
+    if metadata.get("finalizers"):
+        facts.append(("Finalizers", [Code(one) for one in metadata["finalizers"]]))
+    return facts
+
+
+def timeline(board: Board, kind: str, id: str, obj: Object | None) -> Timeline:
+    """The states an object was seen in, preceded by what its own timestamps tell."""
+    seen = [(one.at, one.state) for one in board.happenings.timeline(kind, id)]
+    metadata = (obj.get("metadata") or {}) if obj is not None else {}
+    if created := metadata.get("creationTimestamp"):
+        seen.insert(0, (to_epoch(created), "created"))
+    status: ResourceClaim = obj or {}  # type: ignore[assignment]
+    allocated = ((status.get("status") or {}).get("allocation") or {}).get("allocationTimestamp")
+    if allocated and not any(state.startswith("allocated") for _, state in seen[1:]):
+        seen.append((to_epoch(allocated), "allocated"))
+    return Timeline("What happened to it", sorted(seen, key=lambda one: one[0]))
+
+
+def conditions(title: str, found: Iterable[Mapping[str, Any]]) -> Iterator[Table]:
+    lines: list[Sequence[Cell]] = [
+        (
+            str(one.get("type")),
+            str(one.get("status")),
+            str(one.get("reason") or ""),
+            str(one.get("message") or ""),
+            Time(str(one.get("lastTransitionTime") or "")),
+        )
+        for one in found
+    ]
+    if lines:
+        yield Table(title, ("Condition", "Status", "Reason", "Message", "Since"), lines)
+
+
+def split_key(id: str) -> ObjectKey:
+    namespace, _, name = id.partition("/")
+    return ObjectKey(namespace, name)

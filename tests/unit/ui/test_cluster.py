@@ -1,0 +1,144 @@
+"""A live cluster says the same as one that is read anew, whatever came and went before."""
+
+from __future__ import annotations
+
+import random
+from functools import cached_property
+from typing import Any
+
+from dray.explain import Cluster, list_devices
+from dray.ui.board import Board
+from dray.ui.cluster import LiveCluster
+from tests.support import explain as given
+
+FIELDS = {
+    "Node": "nodes",
+    "Pod": "pods",
+    "DeviceClass": "classes",
+    "ResourceSlice": "slices",
+    "ResourceClaim": "claims",
+    "DeviceTaintRule": "taint_rules",
+}
+
+
+def put(cluster: LiveCluster, *documents: Any) -> None:
+    for one in documents:
+        cluster.put(FIELDS[one["kind"]], one)
+
+
+def remove(cluster: LiveCluster, *documents: Any) -> None:
+    for one in documents:
+        cluster.remove(FIELDS[one["kind"]], one)
+
+
+def taint_rule(name: str, device: str) -> dict[str, Any]:
+    taint = {"key": "broken", "effect": "NoSchedule"}
+    return {
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": name},
+        "spec": {"deviceSelector": {"driver": given.DRIVER, "device": device}, "taint": taint},
+    }
+
+
+def shared(name: str) -> dict[str, Any]:
+    return given.device(name, allowMultipleAllocations=True, capacity={"memory": {"value": "80Gi"}})
+
+
+def states(cluster: LiveCluster) -> dict[str, tuple[str, str, tuple[str, ...]]]:
+    return {
+        str(view.id): (view.state.value, view.note, tuple(map(str, view.holders)))
+        for pool in cluster.pools.values()
+        for view in cluster.devices(pool)
+    }
+
+
+def states_anew(cluster: LiveCluster) -> dict[str, tuple[str, str, tuple[str, ...]]]:
+    return {
+        str(view.id): (view.state.value, view.note, tuple(map(str, view.holders)))
+        for view in list_devices(cluster.frozen())
+    }
+
+
+def unhealthy_pod() -> dict[str, Any]:
+    pod = given.pod("runs", "c1", nodeName="n1")
+    report = {"name": "claim:c1", "resources": [{"resourceID": "x", "health": "Unhealthy", "message": "hot"}]}
+    pod["status"]["containerStatuses"] = [{"name": "c", "allocatedResourcesStatus": [report]}]
+    return pod
+
+
+def test_states_follow_every_change():
+    documents = [
+        given.node("n1"),
+        given.slice_("n1", given.device("a"), given.device("b"), shared("c")),
+        given.slice_("n2", given.device("a"), count=2),
+        given.device_class(),
+        given.claim("c1", taken=("n1/a",)),
+        given.claim("c2"),
+        unhealthy_pod(),
+        given.pod("waits", "c2"),
+        taint_rule("rule", "b"),
+    ]
+    choice = random.Random(7)
+    cluster, there = LiveCluster(release="1.36"), []
+    board = Board(cluster)
+    for _ in range(200):
+        if there and choice.random() < 0.4:
+            remove(cluster, there.pop(choice.randrange(len(there))))
+        else:
+            one = choice.choice(documents)
+            there = [other for other in there if other is not one] + [one]
+            put(cluster, one)
+        if choice.random() < 0.5:
+            board.refresh()
+            assert states(cluster) == states_anew(cluster)
+            assert board.totals.states.total() == len(states(cluster))
+
+
+def test_every_look_up_of_the_snapshot_is_live():
+    """A live cluster has no snapshot to look things up in."""
+    looked_up = {name for name, member in vars(Cluster).items() if isinstance(member, cached_property)}
+    settings = {"version", "gates", "features", "fixed_names"}  # they do not change
+    assert looked_up - settings - {"_slices_by_pool"} <= vars(LiveCluster()).keys()
+
+
+def test_each_state_is_told():
+    cluster = LiveCluster(release="1.36")
+    put(cluster, given.slice_("n1", given.device("a"), given.device("b")), given.claim("c1", taken=("n1/a",)))
+    put(cluster, taint_rule("rule", "b"), given.slice_("n2", given.device("x"), count=2))
+    cluster.take_touched()
+    assert {id.partition("/")[2]: state for id, (state, _, _) in states(cluster).items()} == {
+        "n1/a": "allocated",
+        "n1/b": "tainted",
+        "n2/x": "withheld",
+    }
+    put(cluster, unhealthy_pod())
+    assert states(cluster)[f"{given.DRIVER}/n1/a"][:2] == ("unhealthy", "hot")
+
+
+def test_a_change_of_one_claim_makes_one_pool_anew():
+    cluster = LiveCluster()
+    put(cluster, *(given.slice_(f"n{i}", given.device("a")) for i in range(50)), given.claim("c"))
+    board = Board(cluster)
+    board.refresh()
+    put(cluster, given.claim("c", taken=("n7/a",)))
+    update = board.refresh()
+    assert {name: len(changed) for name, changed in update.rows.items()} == {"pools": 1, "claims": 1}
+    assert not board.refresh().rows
+
+
+def test_what_is_there_at_the_start_is_no_news_but_what_follows_is():
+    cluster, board = LiveCluster(), None
+    put(cluster, given.slice_("n1", given.device("a")), given.claim("c"))
+    board = Board(cluster)
+    assert board.refresh().happenings == []
+    put(cluster, given.claim("c", taken=("n1/a",)))
+    assert [one.text for one in board.refresh().happenings] == [
+        "claim default/c is allocated: gpu.example.com/n1/a"
+    ]
+    remove(cluster, given.claim("c"))
+    assert [one.text for one in board.refresh().happenings] == ["claim default/c is gone"]
+    assert [one.state for one in board.happenings.timeline("claim", "default/c")] == [
+        "pending",
+        "allocated",
+        "gone",
+    ]
