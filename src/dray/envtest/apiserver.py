@@ -1,0 +1,109 @@
+"""kube-apiserver's flags, as far as they mean something to dray's API server, which is then run in its place.
+
+The data are in memory: a test-suite begins empty. With ``DRAY_ENVTEST_NODES=3`` in the environment there are also
+a scheduler, controllers and so many nodes with devices, which envtest itself does not have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from dray.app.options import Address, OptionError, ServerOptions, split_list
+from dray.envtest import flags
+
+NODES: Final = "DRAY_ENVTEST_NODES"
+
+#: The flags that are understood. Whatever else comes is accepted, because a test-suite cannot know, and said once.
+_UNDERSTOOD: Final = {
+    "secure-port", "bind-address", "advertise-address", "cert-dir", "tls-cert-file", "tls-private-key-file",
+    "client-ca-file", "authorization-mode", "enable-admission-plugins", "disable-admission-plugins", "feature-gates",
+    "runtime-config", "token-auth-file", "anonymous-auth", "audit-policy-file", "audit-log-path",
+}  # fmt: skip
+
+
+def server_options(given: Mapping[str, Sequence[str]], data: Path) -> ServerOptions:
+    """The options that these flags ask for."""
+
+    def last(name: str, default: str = "") -> str:
+        return given[name][-1] if name in given else default
+
+    def file(name: str) -> Path | None:
+        return Path(last(name)) if name in given else None
+
+    port = last("secure-port", "6443")
+    if not port.isdigit():
+        raise OptionError(f"--secure-port {port}: not a port")
+    host = last("bind-address", "127.0.0.1")
+    certificate, key = file("tls-cert-file"), file("tls-private-key-file")
+    if certificate is None and "cert-dir" in given:
+        folder = Path(last("cert-dir"))
+        if (folder / "apiserver.crt").exists() and (folder / "apiserver.key").exists():
+            certificate, key = folder / "apiserver.crt", folder / "apiserver.key"
+    return ServerOptions(
+        listen=Address("127.0.0.1" if host == "0.0.0.0" else host, int(port), 1),
+        advertise=last("advertise-address"),
+        data=data,
+        store="memory",
+        tls_certificate=certificate,
+        tls_key=key,
+        client_ca=file("client-ca-file"),
+        authorization=tuple(
+            mode for mode in split_list(last("authorization-mode", "RBAC")) if mode != "Webhook"
+        ),
+        enable_plugins=split_list(last("enable-admission-plugins")),
+        disable_plugins=split_list(last("disable-admission-plugins")),
+        feature_gates=",".join(given.get("feature-gates", ())),
+        runtime_config=",".join(given.get("runtime-config", ())),
+        token_file=file("token-auth-file"),
+        anonymous=last("anonymous-auth", "true") == "true",
+        audit_policy=file("audit-policy-file"),
+        audit_log=last("audit-log-path"),
+    )
+
+
+def without_meaning(given: Mapping[str, Sequence[str]]) -> list[str]:
+    return sorted(f"--{name}" for name in given if name not in _UNDERSTOOD)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Serve until a signal ends it."""
+    from dray.app.process import setup_logging
+
+    given = flags.parse(arguments)
+    setup_logging()
+    if ignored := without_meaning(given):
+        print(f"dray as kube-apiserver: without meaning here: {', '.join(ignored)}", file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="dray-envtest-") as data:
+        try:
+            asyncio.run(_serve(server_options(given, Path(data))))
+        except OptionError as problem:
+            print(f"dray as kube-apiserver: {problem}", file=sys.stderr)
+            return 1
+    return 0
+
+
+async def _serve(options: ServerOptions) -> None:
+    from dray.app.process import shutdown_event
+    from dray.app.server import run_server
+    from dray.app.up import UpOptions, run_up
+
+    end = shutdown_event()
+    nodes = os.environ.get(NODES, "0")
+    if not nodes.isdigit():
+        raise OptionError(f"{NODES}={nodes}: not a number of nodes")
+    if int(nodes):
+        if "Node" not in options.authorization:  # a suite that knows of no nodes does not ask for it
+            options = replace(options, authorization=("Node", *options.authorization))
+        await run_up(
+            UpOptions(server=options, nodes=int(nodes), drivers=("gpu",), runtime="simulated"), end=end
+        )
+        return
+    async with run_server(options):
+        await end.wait()
