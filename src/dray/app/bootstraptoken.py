@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from dray.api import bootstraptoken
@@ -26,7 +27,7 @@ _BINDINGS: Final = (
 
 
 async def allow_bootstrap_tokens(
-    client: Client, *, server: str, ca: bytes, update_address: bool = False
+    client: Client, *, server: str, servers: Sequence[str] = (), ca: bytes, update_address: bool = False
 ) -> None:
     """Create the ConfigMap and the role bindings, once: what an administrator has changed or deleted since stays so.
 
@@ -35,7 +36,7 @@ async def allow_bootstrap_tokens(
     from dray.client import resources as r
 
     where, name = bootstraptoken.CLUSTER_INFO_NAMESPACE, bootstraptoken.CLUSTER_INFO
-    data = {"kubeconfig": kubeconfig.for_cluster_info(server, ca)}
+    data = {"kubeconfig": kubeconfig.for_cluster_info(server, ca, servers)}
     try:
         await client.get(r.CONFIGMAPS, where, name)
     except NotFound:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from dray.app import controlplane
 from dray.app.datadir import node_directory
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ async def controllers(cluster: RunningCluster, ready: Ready) -> None:
         setup, server=cluster.server.url, ca=cluster.server.pki.ca.read_bytes(), update_address=True
     )
     options = manager.Options(
-        controllers=("*", "bootstrap-signer-controller", "token-cleaner-controller"),
+        controllers=controlplane.CONTROLLERS,
         version=cluster.server.api.version,
         gates=cluster.server.api.gates,
         settings=_controller_settings(cluster),
@@ -74,6 +75,10 @@ def _controller_settings(cluster: RunningCluster) -> dict[str, dict[str, object]
         "namespace-controller": {"grace_seconds": 0.5 if quirks.namespace_deletion_waits else 0},
         "resourceclaim-controller": {"creates_with_finalizer": quirks.claims_are_created_with_finalizer},
         "root-ca-certificate-publisher-controller": {"ca": keys.ca.read_text()},
+        "serviceaccount-token-controller": {
+            "key": (keys.folder / "sa.key").read_text(),
+            "ca": keys.ca.read_text(),
+        },
         "certificatesigningrequest-signing-controller": {
             "certificate": keys.ca.read_text(),
             "key": keys.ca_key.read_text(),
@@ -84,9 +89,11 @@ def _controller_settings(cluster: RunningCluster) -> dict[str, dict[str, object]
 async def nodes(cluster: RunningCluster, ready: Ready) -> None:
     """The nodes of this process, with logs and commands offered to the API server."""
     from dray.app.localnodes import LocalNodes
+    from dray.app.nodeserver import cluster_endpoint
     from dray.app.remotenodes import RemoteNodes
     from dray.client.client import Client
     from dray.node.nodes import Nodes
+    from dray.node.options import has_plugin_sockets
     from dray.node.run import Options, run
     from dray.node.server.host import NodeHost
 
@@ -101,6 +108,11 @@ async def nodes(cluster: RunningCluster, ready: Ready) -> None:
         runtime=cluster.options.runtime,
         runtime_dir=cluster.data / "runtime",
         hidden=[cluster.data],
+        pod_network=cluster.options.pod_network == "bridge",
+        api_server=_api_server(cluster),
+        endpoint=(lambda node: cluster_endpoint(cluster.server.pki, node))
+        if has_plugin_sockets(cluster.options.runtime)
+        else None,
     )
     client = Client(cluster.transport("system:dray:nodes", "system:masters"))
     await run(client, options=options, client_for=lambda name: node_client(cluster, name), ready=known)
@@ -108,25 +120,28 @@ async def nodes(cluster: RunningCluster, ready: Ready) -> None:
 
 def _node(cluster: RunningCluster, name: str) -> NodeOptions:
     from dray.node.hostpaths import HostPaths
-    from dray.node.mirror import ControlPlanePart
     from dray.node.options import NodeOptions, has_plugin_sockets
 
-    version = f"v{cluster.server.api.version.git_version.removeprefix('v')}"
+    version = cluster.server.api.version.git_version
     if not has_plugin_sockets(cluster.options.runtime):
         return NodeOptions.simulated(
-            name, version=version, release=cluster.server.api.version, gates=cluster.server.api.gates
+            name,
+            address="",
+            version=version,
+            release=cluster.server.api.version,
+            gates=cluster.server.api.gates,
         )
-    host, _, port = cluster.server.url.removeprefix("https://").rpartition(":")
+    host, port = _api_server(cluster)
     withdraws = cluster.quirks.withdraws_slices_of_gone_drivers
     withdraw_after = cluster.options.withdraw_after if withdraws else None
     first = name == cluster.node_names[0]
-    parts = tuple(ControlPlanePart(name=part, command=(part,)) for part in _CONTROL_PLANE) if first else ()
     return NodeOptions(
         name=name,
         paths=HostPaths.below(node_directory(cluster.data, name)),
         capacity={"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"},
-        services={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port},
-        control_plane=parts,
+        address="",
+        services={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)},
+        control_plane=controlplane.control_plane_parts(cluster) if first else (),
         version=version,
         withdraw_after=withdraw_after,
         release=cluster.server.api.version,
@@ -134,7 +149,9 @@ def _node(cluster: RunningCluster, name: str) -> NodeOptions:
     )
 
 
-_CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+def _api_server(cluster: RunningCluster) -> tuple[str, int]:
+    host, _, port = cluster.server.url.removeprefix("https://").rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def node_client(cluster: RunningCluster, name: str) -> Client:
@@ -214,6 +231,18 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
         if simulates and quirks.serves_device_classes:
             await simulated.publish(client, drivers[0], nodes=cluster.node_names)
         await asyncio.Event().wait()
+
+
+async def withdraw_announcements(cluster: RunningCluster) -> None:
+    """Delete what drivers announced before a crash: those that run now announce anew what they have."""
+    from dray.api import on_demand
+    from dray.client.client import Client
+    from dray.client.resources import CONFIGMAPS
+
+    client = Client(cluster.transport("system:dray:setup", "system:masters"))
+    left = await client.list(CONFIGMAPS, on_demand.NAMESPACE, label_selector=on_demand.LABEL)
+    for config in left.items:
+        await client.delete(CONFIGMAPS, on_demand.NAMESPACE, config["metadata"]["name"])
 
 
 async def _start_on_node(
@@ -305,7 +334,7 @@ async def _install_driver(cluster: RunningCluster, driver: str) -> None:
     }
     await client.create_if_missing(CLUSTER_ROLES, "", role)
     await client.create_if_missing(CLUSTER_ROLE_BINDINGS, "", binding)
-    classes = await Discovery(client).first_served(DEVICE_CLASSES, ("v1", "v1beta2", "v1beta1"))
+    classes = await Discovery(client).first_served(DEVICE_CLASSES, ("v1", "v1beta2", "v1beta1", "v1alpha3"))
     if classes is not None:
         selector: DeviceSelector = {"cel": {"expression": f'device.driver == "{driver}"'}}
         device_class: DeviceClass = {"metadata": {"name": driver}, "spec": {"selectors": [selector]}}

@@ -38,6 +38,7 @@ class ClusterState:
     devices: list[str] = field(default_factory=list)  # a line for each node and driver, once they are there
     commands: list[str] = field(default_factory=list)  # what to type next
     nodes: list[str] = field(default_factory=list)  # those of its nodes that have directories on this machine
+    dashboard: str = ""  # the address to open in a browser, with its token
 
 
 def node_directory(data: Path, node: str) -> Path:

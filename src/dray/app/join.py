@@ -8,12 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from dray.api.errors import NotFound
 from dray.api.release import EffectiveVersion, Gates
 from dray.app import kubeconfig
-from dray.app.nodeserver import node_ip
+from dray.app.nodeserver import host_and_port, node_ip, service_variables
 from dray.app.pki import write_private
 from dray.client.client import Client
 from dray.client.factory import connect
@@ -35,6 +34,7 @@ class JoinConfiguration:
     data: Path
     root: Path | None = None  # the kubelet's directory; None: below ``data``
     runtime: str = "process"
+    pod_network: bool = True
     address: str = ""
     gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
 
@@ -50,20 +50,21 @@ class JoinConfiguration:
 
     def options(self) -> Options:
         """Options of the agent that runs this node."""
-        at = urlsplit(self.server)
         paths = HostPaths.of_machine(self.root) if self.root else HostPaths.below(self.data / "node")
         node = NodeOptions(
             name=self.name,
             paths=paths,
             address=self.address or node_ip(self.server),
             gates=self.gates,
-            services={
-                "KUBERNETES_SERVICE_HOST": at.hostname or "",
-                "KUBERNETES_SERVICE_PORT": str(at.port or 443),
-            },
+            services=service_variables(self.server),
         )
         return Options(
-            nodes=[node], runtime=self.runtime, runtime_dir=self.data / "runtime", hidden=[self.data]
+            nodes=[node],
+            runtime=self.runtime,
+            runtime_dir=self.data / "runtime",
+            hidden=[self.data],
+            pod_network=self.pod_network,
+            api_server=host_and_port(self.server),
         )
 
 
@@ -86,6 +87,7 @@ async def join_cluster(
         member.kubeconfig,
         member.name,
         server=member.server,
+        servers=(member.server, *config.other_servers) if config.other_servers else (),
         ca=config.ca,
         credentials=member.keeper.path,
     )

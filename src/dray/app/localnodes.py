@@ -73,20 +73,27 @@ class LocalNodes:
         )
         return Response(101, UpgradeBody(upgrade.duplex, upgrade.headers))
 
-    async def proxy(self, call: Call) -> Response:
-        info = call.info
-        if info.resource != "nodes" or not self._nodes.serves(info.name):
-            return await self._others.proxy(call)
-        match info.rest:
+    async def proxy(self, call: Call, node: str) -> Response:
+        if not self._nodes.serves(node):
+            return await self._others.proxy(call, node)
+        match call.info.rest:
             case ("healthz",):
                 return Response(200, RawBody(b"ok", "text/plain"))
             case ("metrics",):
-                return Response(200, RawBody(self._nodes.metrics().encode(), "text/plain; version=0.0.4"))
+                return _metrics(self._nodes.metrics())
+            case ("metrics", "resource"):
+                return _metrics(await self._nodes.resource_metrics(node))
+            case ("metrics", "probes"):
+                return _metrics(self._nodes.probe_metrics(node))
             case ("pods",):
-                items = [p for p in self._nodes.pods() if p["spec"].get("nodeName") == info.name]
+                items = self._nodes.pods(node)
                 body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
                 return Response(200, RawBody(json.dumps(body).encode()))
         raise NotFound("404 page not found")
+
+
+def _metrics(text: str) -> Response:
+    return Response(200, RawBody(text.encode(), "text/plain; version=0.0.4"))
 
 
 def log_options(query: Query, *, now: float) -> LogOptions:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import socket
+
+from dray.store.access import EtcdAccess
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 6443
@@ -24,24 +30,37 @@ class Address:
     tries: int = _PORTS_TO_TRY
 
 
-def parse_listen(text: str | None) -> Address:
-    """``HOST:PORT``, ``:PORT``, ``HOST`` or ``[V6]:PORT``."""
+def parse_listen(text: str | None, *, port: int = DEFAULT_PORT) -> Address:
+    """``HOST:PORT``, ``:PORT``, ``HOST`` or ``[V6]:PORT``; ``port`` is the one to begin with if none is named."""
     if not text:
-        return Address()
+        return Address(port=port)
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
             raise OptionError(f"--listen {text}: not HOST:PORT")
-        port = rest[1:]
+        named = rest[1:]
     elif text.count(":") > 1:
-        host, port = text, ""
+        host, named = text, ""
     else:
-        host, _, port = text.partition(":")
-    if not port:
-        return Address(host or DEFAULT_HOST)
-    if not port.isdigit() or int(port) > 65535:
-        raise OptionError(f"--listen {text}: not a port: {port}")
-    return Address(host or DEFAULT_HOST, int(port), 1)
+        host, _, named = text.partition(":")
+    if not named:
+        return Address(host or DEFAULT_HOST, port)
+    if not named.isdigit() or int(named) > 65535:
+        raise OptionError(f"--listen {text}: not a port: {named}")
+    return Address(host or DEFAULT_HOST, int(named), 1)
+
+
+def listen(address: Address) -> socket.socket:
+    """A listening socket on the address, or on the next free port if the user did not insist on one."""
+    from dray.wire.http_server import listening_socket
+
+    for port in range(address.port, address.port + address.tries):
+        try:
+            return listening_socket(address.host, port)
+        except OSError as e:
+            if address.tries == 1 or e.errno != errno.EADDRINUSE:
+                raise OptionError(f"cannot listen on {address.host}:{port}: {e.strerror}") from e
+    raise OptionError(f"no free port on {address.host} from {address.port} on")
 
 
 def default_data() -> Path:
@@ -61,11 +80,20 @@ class ServerOptions:
     """Options of the API server."""
 
     listen: Address = Address()
+    servers: tuple[
+        str, ...
+    ] = ()  # URLs of all API servers of the cluster, for the kubeconfigs that this one writes
     advertise: str = ""  # the host name or address by which others reach this server
     data: Path = field(default_factory=default_data)
     store: str = "sqlite"
+    etcd: EtcdAccess = field(default_factory=EtcdAccess)
     admin_token: str = ""
     kubeconfig: Path | None = None  # default: in the data directory
+    tls_certificate: Path | None = (
+        None  # to serve with, together with its key; default: one of the cluster's own CA
+    )
+    tls_key: Path | None = None
+    client_ca: Path | None = None  # signs client certificates, beside the cluster's own CA
     emulate: str = ""
     feature_gates: str = ""
     runtime_config: str = ""
@@ -74,6 +102,7 @@ class ServerOptions:
     token_file: Path | None = None
     authorization: tuple[str, ...] = ("Node", "RBAC")
     anonymous: bool = True
+    account_issuer: str = ""  # of service accounts' tokens; default: the service of the API server
     audit_policy: Path | None = None
     audit_log: str = ""  # a file, or "-" for the standard output
 

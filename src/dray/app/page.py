@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -14,8 +15,13 @@ _LIMITS: Final = Limits(header_seconds=10.0, body_seconds=10.0, descriptors=0.12
 
 
 @asynccontextmanager
-async def page(host: str, port: int, metrics: Callable[[], str]) -> AsyncIterator[int]:
-    """Serve ``/metrics``, ``/healthz``, ``/livez`` and ``/readyz`` until the block ends; gives the port."""
+async def page(
+    host: str, port: int, metrics: Callable[[], str], *, listener: socket.socket | None = None
+) -> AsyncIterator[int]:
+    """Serve ``/metrics``, ``/healthz``, ``/livez`` and ``/readyz`` until the block ends; gives the port.
+
+    ``listener``: a socket that listens already, in place of one for the host and port.
+    """
 
     async def answer(request: Request) -> Reply:
         if request.method not in ("GET", "HEAD"):
@@ -28,7 +34,7 @@ async def page(host: str, port: int, metrics: Callable[[], str]) -> AsyncIterato
         return Reply(404, _HEADERS, b"404 page not found\n")
 
     server = HTTPServer(answer, request_type=Request, limits=_LIMITS, keep_alive=False)
-    listener = listening_socket(host, port)
+    listener = listener or listening_socket(host, port)
     await server.listen(listener)
     try:
         yield listener.getsockname()[1]

@@ -63,13 +63,16 @@ class Pki:
     def leaf(self, name: str) -> Leaf:
         return Leaf(self.folder / f"{name}.crt", self.folder / f"{name}.key")
 
-    def context(self) -> ssl.SSLContext:
-        """TLS for the server: client certificates are asked for, and verified when sent."""
+    def context(self, serving: Leaf | None = None, client_ca: Path | None = None) -> ssl.SSLContext:
+        """TLS for the server, with a certificate of its own or the given one. Client certificates are asked for, and
+        verified when sent: this CA or ``client_ca`` must have signed them."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        serving = self.leaf("apiserver")
+        serving = serving or self.leaf("apiserver")
         context.load_cert_chain(serving.certificate, serving.key)
         context.load_verify_locations(self.ca)
+        if client_ca is not None:
+            context.load_verify_locations(client_ca)
         context.verify_mode = ssl.CERT_OPTIONAL
         context.set_alpn_protocols(["http/1.1"])
         return context
@@ -85,14 +88,16 @@ def ensure(folder: Path, hosts: Sequence[str]) -> Pki:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     pki = Pki(folder)
     if not pki.ca.exists() or not pki.ca_key.exists():
-        _make_ca(pki)
+        certificate, key = new_ca()
+        write_private(pki.ca_key, key)
+        write_private(pki.ca, certificate)
     names = list(
         dict.fromkeys((*_SERVICE_NAMES, socket.gethostname(), SERVICE_IP, "127.0.0.1", "::1", *hosts))
     )
-    _ensure_leaf(pki, "apiserver", APISERVER, names=names)
-    _ensure_leaf(pki, "admin", "kubernetes-admin", groups=("system:masters",))
+    ensure_leaf(pki, "apiserver", APISERVER, names=names)
+    ensure_leaf(pki, "admin", "kubernetes-admin", groups=("system:masters",))
     # Nodes know it by its name. It is in no group, so a node that passes it on gains nothing by it.
-    _ensure_leaf(pki, KUBELET_CLIENT, "kube-apiserver-kubelet-client")
+    ensure_leaf(pki, KUBELET_CLIENT, "kube-apiserver-kubelet-client")
     return pki
 
 
@@ -105,9 +110,9 @@ class LeafNote(TypedDict):
     expires: int  # seconds since the epoch
 
 
-def _ensure_leaf(
+def ensure_leaf(
     pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: Sequence[str] = ()
-) -> None:
+) -> Leaf:
     """Sign a leaf unless the one that is there is for the same user and groups, covers the names and lasts. A note beside
     it saves parsing it."""
     note = pki.folder / f"{name}.json"
@@ -120,7 +125,7 @@ def _ensure_leaf(
     covered = set(names) <= set(known.get("names", ()))
     same = known.get("user") == user and known.get("groups") == list(groups)
     if leaf.certificate.exists() and leaf.key.exists() and same and lasting and covered:
-        return
+        return leaf
     sign(pki, name, user, groups=groups, names=names)
     made: LeafNote = {
         "user": user,
@@ -129,9 +134,11 @@ def _ensure_leaf(
         "expires": int(time.time()) + _LEAF_DAYS * _DAY,
     }
     write_private(note, json.dumps(made).encode())
+    return leaf
 
 
-def _make_ca(pki: Pki) -> None:
+def new_ca() -> tuple[bytes, bytes]:
+    """The certificate of a new authority and its key, PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -144,9 +151,7 @@ def _make_ca(pki: Pki) -> None:
     builder = builder.add_extension(
         x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
     )
-    certificate = builder.sign(key, hashes.SHA256())
-    write_private(pki.ca_key, _key_pem(key))
-    write_private(pki.ca, _pem(certificate))
+    return _pem(builder.sign(key, hashes.SHA256())), _key_pem(key)
 
 
 def sign(pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: Sequence[str] = ()) -> Leaf:

@@ -40,7 +40,10 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
 
 
 def setup_logging() -> None:
+    """Records with ``detail`` are for the log of a part of the control plane, not for a terminal."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(lambda record: not getattr(record, "detail", False))
 
 
 def pause_gc() -> None:

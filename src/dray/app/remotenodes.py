@@ -14,13 +14,14 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from dray.api.errors import InternalError, NotFound, StatusError
+from dray.api.errors import InternalError, NotFound, ServiceUnavailable, StatusError
 from dray.api.scheme.kinds import Object
 from dray.app.pki import APISERVER, KUBELET_CLIENT, Pki
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.requests import integer
 from dray.server.endpoints.responses import Response, StreamBody, UpgradeBody
 from dray.server.storage.documents import Document
+from dray.server.subresources import proxy
 from dray.wire.client_connection import ClientConnection, Head
 from dray.wire.duplex import Chunks
 from dray.wire.errors import WireError
@@ -30,6 +31,8 @@ from dray.wire.splice import Splice
 _CONNECT_SECONDS = 10.0
 #: What is read of an error that a node answers with, and how long it may take.
 _ERROR_BYTES = 64 << 10
+#: What is held of an answer that the client reads slowly.
+_HELD_BYTES = 128 << 10
 _ERROR_SECONDS = 10.0
 #: Headers that belong to the way from client to node, in both directions.
 _CARRIED = ("upgrade", "connection", "x-stream-protocol-version")
@@ -81,12 +84,10 @@ class RemoteNodes:
         answer = [(k, v) for k, v in head.headers.items() if k in _CARRIED or k.startswith(_WEBSOCKET)]
         return Response(101, UpgradeBody(Splice(connection), tuple(answer)))
 
-    async def proxy(self, call: Call) -> Response:
-        info = call.info
-        if info.resource != "nodes" or call.request.method != "GET":
-            raise StatusError(f"{info.resource} cannot be proxied to", code=501, reason="NotImplemented")
-        query = [(k, v) for k, vs in call.request.query.values.items() for v in vs]
-        return await self._get(self._address(call, info.name), "/" + "/".join(info.rest), query)
+    async def proxy(self, call: Call, node: str) -> Response:
+        address = self._address(call, node)
+        where = proxy.Location("https", address.host, address.port)
+        return await proxy.forward(call, where, tls=self._tls(), check=_refuse_api_server)
 
     async def _get(
         self, address: Address, path: str, query: Iterable[tuple[str, str]], *, limit: int | None = None
@@ -127,20 +128,15 @@ class RemoteNodes:
             raise InternalError(
                 f"error dialing backend: dial tcp {address.host}:{address.port}: {why}"
             ) from e
-        if _is_api_server(connection.peer_certificate):
-            connection.close()
-            raise StatusError(
-                f"error dialing backend: {address.host}:{address.port} is an API server, not a node",
-                code=503,
-                reason="ServiceUnavailable",
-            )
         try:
+            _refuse_api_server(connection)
+            connection.hold_at_most(_HELD_BYTES)
             connection.send(request)
             return connection, await connection.head()
         except WireError as e:
             connection.close()
             raise InternalError(f"error reading the node's answer: {e}") from e
-        except asyncio.CancelledError:
+        except (StatusError, asyncio.CancelledError):
             connection.close()
             raise
 
@@ -154,6 +150,11 @@ class RemoteNodes:
             context.load_cert_chain(leaf.certificate, leaf.key)
             self._context = context
         return self._context
+
+
+def _refuse_api_server(connection: ClientConnection) -> None:
+    if _is_api_server(connection.peer_certificate):
+        raise ServiceUnavailable("error dialing backend: the address is an API server, not a node")
 
 
 def _is_api_server(certificate: bytes | None) -> bool:

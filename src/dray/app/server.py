@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.api import release as releases
+from dray.api.groups.core import event
 from dray.api.schema import loader as schema_loader
 from dray.api.scheme.registry import kinds
-from dray.app import kubeconfig, pki
-from dray.app.options import Address, OptionError, ServerOptions
+from dray.app import kubeconfig, pki, shared_pki
+from dray.app.options import OptionError, ServerOptions, listen
 from dray.app.remotenodes import RemoteNodes
-from dray.server import beyond_upstream, subresources
+from dray.server import apiregistration, beyond_upstream, subresources
 from dray.server.admission import AdmissionChain, UnknownPlugin, enabled
 from dray.server.admission.registration import build_plugins
 from dray.server.apiextensions.controller import CRDController
@@ -47,9 +48,10 @@ from dray.server.auth.rbac import (
 from dray.server.bootstrap import bootstrap
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responsewriter import ResponseWriter, refuse
-from dray.server.registry import serviceallocators
+from dray.server.registry import fencing, serviceallocators
 from dray.server.registry.cel import compile_expression, compile_policy, compile_rule
-from dray.server.routes import openidmetadata
+from dray.server.registry.resources import prefix_of
+from dray.server.routes import backup, openidmetadata
 from dray.server.routes.discovery import Discovery
 from dray.server.routes.healthz import Health
 from dray.server.routes.index import IndexRoutes
@@ -58,7 +60,7 @@ from dray.server.storage.bridge import bridge
 from dray.server.subresources import tokenrequest
 from dray.store.factory import open_store
 from dray.store.interface import Store, StoreError
-from dray.wire.http_server import HTTPServer, listening_socket
+from dray.wire.http_server import HTTPServer
 
 if TYPE_CHECKING:
     from dray.server.audit import Audit
@@ -66,6 +68,31 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _DRAIN_SECONDS = 5.0
+
+#: Upstream's names of what is done at each step of the start, for health checks.
+_ASSEMBLED = (
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+)
+_DEFINITIONS_SERVED = (
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+)
+_BOOTSTRAPPED = (
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/start-cluster-authentication-info-controller",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,50 +115,80 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
     host, port = listener.getsockname()[:2]
     known_as = _reachable(options.advertise or host)
     names = [name for name in (options.listen.host, options.advertise) if name not in ("", "0.0.0.0", "::")]
-    keys = pki.ensure(options.data / "pki", names)
     try:
-        store = await open_store(options.store, data=options.data)
+        store = await open_store(
+            options.store, data=options.data, etcd=options.etcd, on_disk=prefix_of(event.KIND)
+        )
     except StoreError as e:
         raise OptionError(f"--store {options.store}: {e}") from e
     try:
+        await shared_pki.adopt(store, options.data / "pki")
+        keys = pki.ensure(options.data / "pki", names)
         api = await assemble(options, store, address=f"{known_as}:{port}")
         health = Health(api)
         for part in (Discovery(api), health, IndexRoutes(api), OpenAPIRoutes(api)):
             part.install()
+        health.started(*_ASSEMBLED)
         nodes = subresources.KubeletClientSwitch(RemoteNodes(keys))
         subresources.install(api, nodes=nodes)
+        backup.install(api)
         definitions = CRDController(api)
         await definitions.start()
-        await bootstrap(api, port=port)
+        health.started(*_DEFINITIONS_SERVED)
+        await bootstrap(api, port=port, client_ca=keys.ca.read_text())
         if "RBAC" in options.authorization:
             await bootstrappolicy.reconcile(api)
+            health.started("poststarthook/rbac/bootstrap-roles")
+        health.started(*_BOOTSTRAPPED)
         api.audit = _audit(options)
-        http = HTTPServer(ResponseWriter(api).serve, request_type=Request, tls=keys.context(), refuse=refuse)
+        http = HTTPServer(
+            ResponseWriter(api).serve, request_type=Request, tls=_tls(options, keys), refuse=refuse
+        )
         await http.listen(listener)
         url = f"https://{known_as}:{port}"
-        kubeconfig.write_admin(options.kubeconfig_path, keys, url)
+        kubeconfig.write_admin(options.kubeconfig_path, keys, url, options.servers)
+        detail = {"detail": True}
+        log.info(
+            "serving %s on %s from the store %s", api.version.git_version, url, options.store, extra=detail
+        )
+        log.info("resource.k8s.io: %s", _resource_versions(api) or "not served", extra=detail)
+        gates = ", ".join(_dra_gates(api.gates)) or "none"
+        log.info("feature gates of DRA that are on: %s", gates, extra=detail)
         async with asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(definitions.run(), name="custom resource definitions")
+            background = [tasks.create_task(run()) for run in (definitions.run, *api.background)]
             try:
                 yield RunningServer(api, health, url, keys, nodes)
             finally:
                 health.shutting_down = True
                 await http.drain(_DRAIN_SECONDS)
-                serving.cancel()
+                for task in background:
+                    task.cancel()
                 api.resources.close()
     finally:
         await store.close()
 
 
-def listen(address: Address) -> socket.socket:
-    """A listening socket on the address, or on the next free port if the user did not insist on one."""
-    for port in range(address.port, address.port + address.tries):
-        try:
-            return listening_socket(address.host, port)
-        except OSError as e:
-            if address.tries == 1:
-                raise OptionError(f"cannot listen on {address.host}:{port}: {e.strerror}") from e
-    raise OptionError(f"no free port on {address.host} from {address.port} on")
+def _tls(options: ServerOptions, keys: pki.Pki) -> ssl.SSLContext:
+    serving = None
+    if options.tls_certificate is not None and options.tls_key is not None:
+        serving = pki.Leaf(options.tls_certificate, options.tls_key)
+    elif options.tls_certificate is not None or options.tls_key is not None:
+        raise OptionError("a certificate to serve with and its key go together: give both or none")
+    try:
+        return keys.context(serving, options.client_ca)
+    except (OSError, ssl.SSLError) as problem:
+        files = [str(file) for file in (options.tls_certificate, options.tls_key, options.client_ca) if file]
+        raise OptionError(f"{', '.join(files)}: cannot be used for TLS: {problem}") from problem
+
+
+def _resource_versions(api: APIServer) -> str:
+    return ", ".join(
+        v for g in api.resources.groups() if g.name == releases.RESOURCE_GROUP for v in g.versions
+    )
+
+
+def _dra_gates(gates: releases.Gates) -> list[str]:
+    return sorted(gate for gate in gates.on if gate.startswith(("DRA", "DynamicResource")))
 
 
 def _reachable(host: str) -> str:
@@ -163,8 +220,10 @@ async def assemble(options: ServerOptions, store: Store, *, address: str = "") -
     api.admission = AdmissionChain(build_plugins(api, chosen))
     await api.resources.serve(kinds(version), serving, gates)
     bridge_generations(api)
-    serviceallocators.install(api.resources)
-    beyond_upstream.install(api.resources, api.quirks)
+    await serviceallocators.install(api.resources, api.store)
+    api.leaders = await fencing.install(api.resources, api.store)
+    await beyond_upstream.install(api)
+    apiregistration.install(api)
     _install_auth(options, api, address=address)
     return api
 
@@ -194,7 +253,8 @@ def bridge_generations(api: APIServer) -> None:
 
 def _install_auth(options: ServerOptions, api: APIServer, *, address: str) -> None:
     """Who may come in and what they may do, and the kinds that answer questions about it."""
-    accounts = ServiceAccountTokens(api, SigningKey(lambda: _account_key(options.data / "pki" / "sa.key")))
+    key = SigningKey(lambda: _account_key(options.data / "pki" / "sa.key"))
+    accounts = ServiceAccountTokens(api, key, issuer=options.account_issuer)
     tokens = _tokens(options, api, accounts)
     api.authenticator = AuthenticatorChain([ClientCertificates(), tokens], anonymous=options.anonymous)
     resolver = RuleResolver(api.resources)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shlex
+import shutil
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from dray.api.release import EffectiveVersion, SettingError
 from dray.api.user import UserInfo
 from dray.app import components as parts
-from dray.app import datadir
+from dray.app import controlplane, datadir
+from dray.app.dashboard import Dashboard, open_dashboard, run_dashboard
 from dray.app.kubectl_cache import stale_discovery
-from dray.app.options import OptionError, ServerOptions
+from dray.app.options import Address, OptionError, ServerOptions
 from dray.app.process import shutdown_event, tune_gc
 from dray.app.quirks import Quirks
 from dray.app.server import RunningServer, run_server
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+GET_KUBECTL = "https://kubernetes.io/docs/tasks/tools"
 RESTART_BACKOFF = Backoff(initial=1.0, maximum=30.0)
 
 
@@ -44,8 +49,11 @@ class UpOptions:
     devices: int = 8
     drivers: tuple[str, ...] | None = None  # default: those that fit the release
     runtime: str = "process"
+    pod_network: str = "bridge"  # or "host"
     withdraw_after: float = 30.0  # seconds until the slices of a driver that is gone are withdrawn
     scheduler: Configuration = field(default_factory=Configuration)
+    ui: Address | None = None  # where the dashboard is served; None: nowhere
+    scheduler_flags: tuple[str, ...] = ()  # with these ``dray scheduler`` has the same configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,7 @@ class RunningCluster:
     )  # the user has been told that the cluster is ready
     #: Drivers that wait for an API which is switched off, and what they miss.
     waiting: dict[str, str] = field(default_factory=dict)
+    dashboard: Dashboard | None = None
 
     @property
     def data(self) -> Path:
@@ -109,7 +118,15 @@ def components(cluster: RunningCluster) -> Sequence[Component]:
         listed.append(Component("nodes", parts.nodes))
         drivers = [Component(f"driver {name}", DRIVERS[name].run) for name in started_drivers(cluster)]
         listed += [*drivers[:1], *(driver.deferred() for driver in drivers[1:])]
+    if cluster.dashboard is not None:
+        listed.append(Component("dashboard", _dashboard))
     return listed
+
+
+async def _dashboard(cluster: RunningCluster, ready: Ready) -> None:
+    assert cluster.dashboard is not None
+    ready()
+    await run_dashboard(cluster.dashboard, cluster.options.server.kubeconfig_path)
 
 
 class ShippedDriver(NamedTuple):
@@ -147,27 +164,40 @@ def check_drivers(names: Sequence[str], emulate: str) -> None:
             raise OptionError(f"--drivers {name}: there are no DeviceClasses in {version.emulation}")
 
 
+def check_runtime(text: str) -> None:
+    kind, _, argument = text.partition(":")
+    if kind not in ("simulated", "process", "cri") or (kind == "cri") != bool(argument):
+        raise OptionError(f"--runtime {text}: there are simulated, process and cri:SOCKET")
+
+
 @dataclass(slots=True)
 class Hooks:
     """Called along the way; tests and ``--detach`` use them."""
 
     ready: Callable[[RunningCluster], None] = field(default=lambda cluster: None)
+    #: After ``ready``. A process that is not dray's own may not want its collector touched.
+    settled: Callable[[], None] = tune_gc
 
 
 async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio.Event | None = None) -> None:
     """Run a cluster until a signal (or ``end``)."""
     check_drivers(options.drivers or (), options.server.emulate)
+    check_runtime(options.runtime)
     hooks = hooks or Hooks()
     end = end or shutdown_event()
     server_options = options.server
-    with datadir.locked(server_options.data):
+    with datadir.locked(server_options.data), controlplane.component_logs(server_options.data):
         async with run_server(server_options) as server:
-            cluster = RunningCluster(options, server)
+            dashboard = open_dashboard(options.ui, server_options.data) if options.ui is not None else None
+            cluster = RunningCluster(options, server, dashboard=dashboard)
+            await parts.withdraw_announcements(cluster)
             datadir.write_state(server_options.data, cluster_state(cluster))
             try:
                 await _run_components(cluster, components(cluster), hooks, end)
             finally:
                 datadir.remove_state(server_options.data)
+                if dashboard is not None:
+                    dashboard.listener.close()
 
 
 async def _run_components(
@@ -182,7 +212,7 @@ async def _run_components(
         if started.done():
             datadir.write_state(cluster.data, cluster_state(cluster))
             hooks.ready(cluster)
-            tune_gc()
+            hooks.settled()
             cluster.ready.set()
             await ending
         for task in (started, *tasks):
@@ -196,6 +226,7 @@ async def _all(events: Iterable[asyncio.Event]) -> None:
 
 async def _supervised(component: Component, cluster: RunningCluster, begun: asyncio.Event) -> None:
     """Run a component, and start it again when it fails. One that fails before it ever began to work ends the cluster."""
+    controlplane.component.set(component.name)
     pauses = RESTART_BACKOFF.pauses()
     while True:
         started = time.monotonic()
@@ -231,6 +262,7 @@ def cluster_state(cluster: RunningCluster) -> datadir.ClusterState:
         devices=driver_lines(cluster),
         commands=_next_commands(cluster),
         nodes=cluster.node_names if has_plugin_sockets(cluster.options.runtime) else [],
+        dashboard=cluster.dashboard.url if cluster.dashboard is not None else "",
     )
 
 
@@ -259,7 +291,7 @@ def _next_commands(cluster: RunningCluster) -> list[str]:
         if cluster.server.api.resources.resource("resource.k8s.io", plural) is not None:
             shown = f"nodes,{plural},{beside}"
             break
-    commands = [f"kubectl get {shown}"]
+    commands = [f"kubectl get {shown}" + ("" if _has_kubectl() else f"    # needs kubectl: {GET_KUBECTL}")]
     if stale := stale_discovery(cluster.server.url, cluster.server.api.resources.groups()):
         commands.insert(0, f"rm -r {shlex.quote(str(stale))}    # kubectl remembers another release there")
     if "gpu" in started_drivers(cluster) and DRIVERS["gpu"].name not in cluster.waiting:
@@ -268,6 +300,12 @@ def _next_commands(cluster: RunningCluster) -> list[str]:
             "dray devices    # which are free, and who has the others",
         ]
     return commands
+
+
+def _has_kubectl() -> bool:
+    """Whether a shell finds kubectl after the line that puts dray's directory on the PATH."""
+    folders = (os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent))
+    return shutil.which("kubectl", path=os.pathsep.join(folders)) is not None
 
 
 def _devices_of(stored: Mapping[str, object]) -> tuple[tuple[str, str], int]:

@@ -10,6 +10,7 @@ import click
 from dray.cli.config_flags import namespace_option, resolve_namespace
 from dray.cli.exit import EXIT_NEGATIVE, disable_gc, exit_process
 from dray.cli.options import files_option, output_option, source_options
+from dray.cli.policy_option import POLICY_NAMES, PolicyName
 from dray.cli.printers import columns, emit, paint
 from dray.cli.source import load_snapshot
 
@@ -34,10 +35,11 @@ _ROWS = 40
 )
 @click.option(
     "--policy",
-    type=click.Choice(["default", "pack", "spread"]),
+    type=PolicyName(),
     default="default",
     show_default=True,
-    help="Which of several fitting devices to take.",
+    metavar="NAME",
+    help=f"Which of several fitting nodes and devices to take: {POLICY_NAMES}, or one of another package.",
 )
 @click.option("--offline", is_flag=True, help="The manifests are the whole world, no cluster is asked.")
 @click.option(
@@ -78,7 +80,6 @@ def allocate(
     if not files:
         raise click.UsageError("give manifests with -f, or cases with --problems")
     disable_gc()
-    from dray.allocation import POLICIES
     from dray.explain import Cluster, Snapshot
     from dray.explain.model import manifests
     from dray.explain.model.workloads import expand_workload
@@ -92,7 +93,7 @@ def allocate(
     documents = [d for m in manifests.read_files(files) for d in expand_workload(m.document, namespace)]
     known = snapshot.with_objects(d for d in documents if d.get("kind") != "Pod")
     cluster = Cluster(known, filters_nodes=True)
-    whatif = WhatIf(cluster, policy=POLICIES[policy])
+    whatif = WhatIf(cluster, policy=policy)
     results = _place(whatif, documents, count)
     if output == "text":
         _print(whatif, results, count)
@@ -102,7 +103,7 @@ def allocate(
 
 
 def _place(whatif: WhatIf, documents: list[Any], count: int) -> list[tuple[ObjectKey, Pod, PodPlacement]]:
-    from dray.api.identity import object_key
+    from dray.api.identity import ObjectKey, object_key
     from dray.explain.nodes.whatif import claim_as_pod, place_copies
 
     pods = [d for d in documents if d.get("kind") == "Pod"]
@@ -110,11 +111,25 @@ def _place(whatif: WhatIf, documents: list[Any], count: int) -> list[tuple[Objec
         pods = [claim_as_pod(d) for d in documents if d.get("kind") == "ResourceClaim"]
     if not pods:
         raise click.ClickException("there is no pod and no claim in these files")
-    return [
+    gangs: dict[ObjectKey, list[Pod]] = {}
+    for pod in pods:
+        name = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        key = ObjectKey(object_key(pod).namespace, name or "")
+        if key in whatif.cluster.groups:
+            gangs.setdefault(key, []).append(pod)
+    together = {id(pod) for members in gangs.values() for pod in members}
+    results = [
         (object_key(pod), pod, placed)
         for pod in pods
+        if id(pod) not in together
         for placed in place_copies(whatif, object_key(pod), pod, count)
     ]
+    for key, members in gangs.items():
+        from dray.explain.gangs import place_gang
+
+        placements = place_gang(whatif.explained(), whatif.cluster.groups[key], members)
+        results += [(object_key(pod), pod, placements[object_key(pod).name]) for pod in members]
+    return results
 
 
 def _print(whatif: WhatIf, results: list[tuple[ObjectKey, Pod, PodPlacement]], count: int) -> None:
@@ -124,8 +139,9 @@ def _print(whatif: WhatIf, results: list[tuple[ObjectKey, Pod, PodPlacement]], c
     # Of each pod that does not fit the first copy is tried, and no more.
     wanted = count * len({key for key, _, _ in results})
     click.echo(f"{fitting} of {wanted} fit" if failed else f"all {fitting} fit" if fitting > 1 else "it fits")
-    if failed:
-        click.echo("\n" + _why(whatif.explained(), *failed[-1]))
+    alone = [one for one in failed if "schedulingGroup" not in one[1]["spec"]]
+    if alone:  # the rows of a gang say what it lacks
+        click.echo("\n" + _why(whatif.explained(), *alone[-1]))
 
 
 def _one_by_one(results: list[tuple[ObjectKey, Pod, PodPlacement]]) -> list[tuple[str, ...]]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from dray.app.options import default_data
 from dray.cli.exit import EXIT_NEGATIVE, disable_gc, exit_process
 from dray.cli.options import output_option, source_options
 from dray.cli.printers import emit, paint
+from dray.cli.prompt import line_editing
 from dray.cli.source import load_snapshot
 
 if TYPE_CHECKING:
+    from dray.allocation.devices import Device
     from dray.explain import Cluster
     from dray.explain.devices.evaluation import Evaluation
 
@@ -23,6 +28,7 @@ _SHOWN = 20
 @click.argument("expression", required=False)
 @source_options
 @output_option
+@click.option("--class", "device_class", default="", metavar="NAME", help="Only the devices of this class.")
 @click.option("--all", "everything", is_flag=True, help="List every matching device.")
 @click.option(
     "--problems",
@@ -35,6 +41,7 @@ def cel(
     context: str,
     snapshot_file: Path | None,
     output: str,
+    device_class: str,
     everything: bool,
     problems: Path | None,
 ) -> None:
@@ -42,7 +49,7 @@ def cel(
 
     \b
     Examples:
-      dray cel 'device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model == "LATEST-GPU-MODEL"'
+      dray cel 'device.attributes["gpu.example.com"].model == "LATEST-GPU-MODEL"' --class gpu.example.com
       dray cel                                        # a prompt
       dray cel 'device.driver == "x"' --snapshot cluster.json.gz -o json
       dray cel --problems cases.jsonl.gz
@@ -60,13 +67,15 @@ def cel(
 
     disable_gc()
     cluster = Cluster(load_snapshot(kubeconfig, context, snapshot_file))
+    devices = _devices(cluster, device_class)
     if expression is None:
-        _prompt(cluster)
+        _prompt(cluster, devices)
         return
     from dray.cel import CompileError
+    from dray.explain.devices.evaluation import evaluate
 
     try:
-        found = _match(cluster, expression)
+        found = evaluate(expression, devices, cluster.features)
     except CompileError as problem:
         raise click.ClickException(f"the expression does not compile: {problem}") from None
     if output == "text":
@@ -76,11 +85,17 @@ def cel(
     exit_process(EXIT_NEGATIVE if found.errors or not found.matching else 0)
 
 
-def _match(cluster: Cluster, expression: str) -> Evaluation:
-    from dray.explain.devices.evaluation import evaluate
+def _devices(cluster: Cluster, device_class: str) -> list[Device]:
+    """All devices, or those of a class; of incomplete pools too."""
+    from dray.explain.devices.states import in_class
 
-    devices = (device for pool in cluster.pools.values() for device in (*pool.devices, *pool.withheld))
-    return evaluate(expression, devices, cluster.features)
+    devices = [device for pool in cluster.pools.values() for device in (*pool.devices, *pool.withheld)]
+    if not device_class:
+        return devices
+    if device_class not in cluster.classes:
+        known = ", ".join(sorted(cluster.classes)) or "none"
+        raise click.ClickException(f"there is no device class {device_class}; there are: {known}")
+    return list(filter(in_class(cluster, device_class), devices))
 
 
 def _render(found: Evaluation, *, everything: bool = False) -> str:
@@ -104,27 +119,42 @@ def _render(found: Evaluation, *, everything: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _prompt(cluster: Cluster) -> None:
-    """Expressions one by one, with line editing where the terminal has it."""
-    from contextlib import suppress
-
+def _prompt(cluster: Cluster, devices: list[Device]) -> None:
+    """Expressions one by one, with line editing, completion and a history where the terminal has them."""
     from dray.cel import CompileError
+    from dray.explain.devices.evaluation import evaluate
 
-    with suppress(ImportError):
-        import readline  # noqa: F401  # gives input() a history
-    count = sum(len(pool.devices or pool.withheld) for pool in cluster.pools.values())
-    click.echo(f"{count} devices. An expression over `device`, or nothing to leave.", err=True)
-    while True:
-        try:
-            text = input("cel> ").strip()
-        except EOFError:
-            return
-        except KeyboardInterrupt:  # as in a shell: this line is given up, the prompt stays
-            click.echo(err=True)
-            continue
-        if text in ("", "exit", "quit"):
-            return
-        try:
-            click.echo(_render(_match(cluster, text)))
-        except CompileError as problem:
-            click.echo(paint(str(problem), "red"))
+    click.echo(f"{len(devices)} devices. An expression over `device`, or nothing to leave.", err=True)
+    history = default_data() / "cel-history" if sys.stdin.isatty() else None
+    with line_editing(words(devices), history=history):
+        while True:
+            try:
+                text = input("cel> ").strip()
+            except EOFError:
+                return
+            except KeyboardInterrupt:  # as in a shell: this line is given up, the prompt stays
+                click.echo(err=True)
+                continue
+            if text in ("", "exit", "quit"):
+                return
+            try:
+                click.echo(_render(evaluate(text, devices, cluster.features)))
+            except CompileError as problem:
+                click.echo(paint(str(problem), "red"))
+
+
+def words(devices: Iterable[Device]) -> list[str]:
+    """What an expression about these devices may be made of, for completion."""
+    found = {"device.driver", "device.attributes[", "device.capacity[", "device.allowMultipleAllocations"}
+    found |= {"quantity(", "semver(", "cel.bind(", "true", "false"}
+    for device in devices:
+        driver = device.id.driver
+        found.add(f'"{driver}"')
+        for field, values in (
+            ("attributes", device.document.get("attributes")),
+            ("capacity", device.document.get("capacity")),
+        ):
+            for name in values or ():
+                domain, _, rest = name.rpartition("/")
+                found.add(f'device.{field}["{domain or driver}"].{rest}')
+    return sorted(found)

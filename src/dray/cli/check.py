@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -67,7 +67,7 @@ def check(
     from dray.explain.model import manifests, snapshot
 
     broken: list[manifests.Unreadable] = []
-    found = manifests.read_files(targets, unreadable=broken.append)
+    found = manifests.read_files(targets, unreadable=broken.append, keep_malformed=True)
     known = snapshot.load(snapshot_file) if snapshot_file is not None else Snapshot()
     findings = _findings(found, known, emulate, broken, complete=snapshot_file is not None)
     _show(findings, len(found), output)
@@ -84,6 +84,8 @@ def _findings(
     from dray.explain.lint.rules import LintContext, lint
     from dray.explain.lint.validation import Finding, Level
     from dray.explain.lint.validation import check as checked
+    from dray.explain.model import manifests
+    from dray.explain.model.snapshot import SnapshotError
     from dray.explain.model.workloads import expand_workload
     from dray.server.registry.cel import compile_expression
 
@@ -91,7 +93,15 @@ def _findings(
         release = EffectiveVersion.parse(emulate)
     except SettingError as problem:
         raise click.UsageError(str(problem)) from None
-    whole = [d for m in found if not m.problems for d in expand_workload(m.document, "default")]
+    whole: list[Any] = []
+    sound: list[Manifest] = []
+    for one in found:
+        if not one.problems and not one.malformed:
+            try:
+                whole += expand_workload(one.document, "default")
+                sound.append(one)
+            except SnapshotError as problem:
+                broken.append(manifests.Unreadable(one.file, one.line, str(problem)))
     cluster = Cluster(known.with_objects(whole))
     labels = None
     if cluster.namespaces:
@@ -105,8 +115,9 @@ def _findings(
         compiler=compile_expression,
         namespace_labels=labels,
         served=release.serving({"api/all": True}) if emulate else None,
+        release=release if emulate else None,
     )
-    findings += lint(LintContext(found, cluster, complete))
+    findings += lint(LintContext(sound, cluster, complete))
     findings += [Finding("schema", Level.ERROR, one.problem, one.file, one.line) for one in broken]
     return sorted(findings, key=lambda one: (one.file, one.line))
 

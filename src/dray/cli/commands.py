@@ -15,6 +15,7 @@ _COMMANDS = {
     "up": "dray.cli.up:up",
     "down": "dray.cli.up:down",
     "status": "dray.cli.up:status",
+    "config": "dray.cli.configfile:config",
     "scheduler": "dray.cli.scheduler:scheduler",
     "controllers": "dray.cli.controllers:controllers",
     "node": "dray.cli.node:node",
@@ -26,9 +27,24 @@ _COMMANDS = {
     "allocate": "dray.cli.allocate:allocate",
     "cel": "dray.cli.cel:cel",
     "check": "dray.cli.check:check",
+    "simulate": "dray.cli.simulate:simulate",
+    "backup": "dray.cli.storage:backup",
+    "restore": "dray.cli.storage:restore",
+    "export": "dray.cli.storage:export_",
+    "import": "dray.cli.storage:import_",
+    "check-store": "dray.cli.storage:check_store",
+    "storage": "dray.cli.storage:storage",
     "snapshot": "dray.cli.snapshot:snapshot",
     "convert": "dray.cli.convert:convert",
+    "ui": "dray.cli.ui:ui",
+    "exporter": "dray.cli.exporter:exporter",
+    "envtest": "dray.cli.envtest:envtest",
+    "help": "dray.cli.help:show_help",
 }
+
+
+#: What text processors make of hyphens.
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 
 
 class _Lazy(click.Group):
@@ -43,6 +59,14 @@ class _Lazy(click.Group):
         command: click.Command = getattr(import_module(module), name)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for one in args:
+            if one[:1] and one[0] in _DASHES:
+                name = one.lstrip("-" + _DASHES)
+                meant = f"-{name}" if len(name) == 1 else f"--{name}"
+                raise click.UsageError(f"{one} begins with a dash that is no hyphen: type {meant}", ctx)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         from dray.cli.failures import failures_as_lines
 
@@ -53,4 +77,4 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package.__version__, prog_name="dray")
 def dray() -> None:
-    """Dynamic Resource Allocation, whole, in Python."""
+    """Dynamic Resource Allocation, whole, in Python. `dray help` lists topics to read about."""

@@ -32,6 +32,41 @@ def effective_version(emulate: str, feature_gates: str) -> tuple[EffectiveVersio
     return version, version.gates(releases.parse_gates(feature_gates))
 
 
+async def version_for(client: Client, feature_gates: str) -> tuple[EffectiveVersion, Gates]:
+    """What suits the server: its release decides where no other was asked for. A server that is away is waited for."""
+    import asyncio
+    import logging
+
+    from dray.api import release as releases
+    from dray.api.errors import StatusError
+    from dray.client.discovery import server_release
+    from dray.client.informers import RELIST_BACKOFF
+
+    for pause in RELIST_BACKOFF.pauses():
+        try:
+            release = await server_release(client)
+        except StatusError as problem:
+            logging.getLogger(__name__).warning(
+                "the server does not tell its release, trying again: %s", problem
+            )
+            await asyncio.sleep(pause)
+            continue
+        version = releases.EffectiveVersion.of_server(release)
+        return version, await gates_for(client, version, feature_gates)
+    raise AssertionError("pauses never end")
+
+
+async def gates_for(client: Client, version: EffectiveVersion, feature_gates: str) -> Gates:
+    """The user's choice first, then what the server says of itself, where it may be asked; then the release's defaults."""
+    from dray.api import release as releases
+    from dray.client.discovery import server_gates
+
+    chosen = releases.parse_gates(feature_gates)
+    told, known = await server_gates(client), version.known_gates()
+    others = {name: on for name, on in told.items() if name in known and name not in chosen}
+    return version.gates(chosen).with_changes(others)
+
+
 def run_component(
     kubeconfig: Path | None,
     run: Callable[[Client], Awaitable[None]],

@@ -30,7 +30,8 @@ def kubeconfig_path(given: Path | None) -> Path | None:
     """None means: whatever the client finds by itself, such as in-cluster configuration."""
     if given is not None:
         return given
-    if os.environ.get("KUBECONFIG"):
+    # A pod of the process runtime sees the files of its host; the cluster that it means is the one it runs in.
+    if os.environ.get("KUBECONFIG") or os.environ.get("KUBERNETES_SERVICE_HOST"):
         return None
     from dray.app.options import default_data
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -73,32 +73,51 @@ def convert(
 
     if bool(files) == cluster:
         raise click.UsageError("Give either --filename or --cluster.")
-    names, texts = _from_cluster(kubeconfig, context) if cluster else _read(files)
-    result = convert_text(texts, files=list(map(str, names)), target=target, rules=_rules(rules_file))
+    sources = _from_cluster(kubeconfig, context) if cluster else _read(files)
+    if folder is not None:
+        _check_targets(sources)
+    texts = [one.text for one in sources]
+    result = convert_text(texts, files=[one.path for one in sources], target=target, rules=_rules(rules_file))
     for note in result.notes:
         click.echo(f"{'lost' if note.lost else 'note'}: {note}", err=True)
     if folder is None:
         click.echo(_joined(result.texts), nl=False)
     else:
-        for name, text in zip(names, result.texts, strict=True):
-            target_file = folder / name
+        for source, text in zip(sources, result.texts, strict=True):
+            target_file = folder / source.target
             target_file.parent.mkdir(parents=True, exist_ok=True)
             target_file.write_text(text)
     if not result.complete:
         ctx.exit(EXIT_NEGATIVE)
 
 
-def _read(files: tuple[Path, ...]) -> tuple[list[Path], list[str]]:
-    names, texts = [], []
+class _Source(NamedTuple):
+    path: str  # as the user named it
+    target: Path  # below the folder of --output
+    text: str
+
+
+def _read(files: tuple[Path, ...]) -> list[_Source]:
+    found: list[_Source] = []
     for given in files:
         if given.is_dir():
-            found = sorted(p for p in given.rglob("*") if p.suffix in (".yaml", ".yml", ".json"))
-            names += [p.relative_to(given) for p in found]
+            below = sorted(p for p in given.rglob("*") if p.suffix in (".yaml", ".yml", ".json"))
+            found += [_Source(str(path), path.relative_to(given), read_text(path)) for path in below]
+        elif str(given) == "-":
+            found.append(_Source("standard input", Path("stdin.yaml"), sys.stdin.read()))
         else:
-            found = [given]
-            names.append(Path("stdin.yaml" if str(given) == "-" else given.name))
-        texts += [sys.stdin.read() if str(path) == "-" else read_text(path) for path in found]
-    return names, texts
+            found.append(_Source(str(given), Path(given.name), read_text(given)))
+    return found
+
+
+def _check_targets(sources: list[_Source]) -> None:
+    """Nothing is written over what was written just before."""
+    taken: dict[Path, str] = {}
+    for one in sources:
+        if (other := taken.setdefault(one.target, one.path)) != one.path:
+            raise click.ClickException(
+                f"{other} and {one.path} would both be written as {one.target}: give the folder that has both"
+            )
 
 
 def _joined(texts: tuple[str, ...]) -> str:
@@ -121,7 +140,7 @@ def _rules(path: Path | None) -> list[ParameterRule]:
         raise click.ClickException(f"{path}: {problem}") from None
 
 
-def _from_cluster(kubeconfig: Path | None, context: str) -> tuple[list[Path], list[str]]:
+def _from_cluster(kubeconfig: Path | None, context: str) -> list[_Source]:
     import asyncio
 
     import yaml
@@ -134,4 +153,5 @@ def _from_cluster(kubeconfig: Path | None, context: str) -> tuple[list[Path], li
             return await collect_manifests(client)
 
     documents = asyncio.run(read())
-    return [Path("cluster.yaml")], [yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)]
+    text = yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)
+    return [_Source("cluster.yaml", Path("cluster.yaml"), text)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from pathlib import Path
 
 import click
@@ -22,8 +23,12 @@ async def _play(kubeconfig: Path | None, namespace: str) -> None:
     from dray.cli.config_flags import connect
     from dray.drivers.demo import Options, play
 
-    async with connect(kubeconfig) as client:
-        async for scene in play(client, options=Options(namespace=namespace)):
+    # Closed before the connection is, so that what was made is removed even if nobody reads on.
+    async with (
+        connect(kubeconfig) as client,
+        aclosing(play(client, options=Options(namespace=namespace))) as scenes,
+    ):
+        async for scene in scenes:
             click.secho(scene.title, bold=True)
             click.secho(f"  $ {scene.command}", fg="cyan")
             for line in scene.lines:

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from dray.explain.devices.states import DeviceView, Summary
 
 _STATES = ("free", "allocated", "shared", "tainted", "unhealthy", "blocked", "withheld")
-_COLOURS = {
-    "free": "green",
-    "allocated": "blue",
-    "shared": "cyan",
-    "tainted": "yellow",
-    "unhealthy": "red",
-    "blocked": "magenta",
-    "withheld": "red",
-}
 
 _TOO_OLD = 410
 _BREATH = 0.2  # changes come in bunches
@@ -98,6 +89,8 @@ def devices(
 
 
 def _show(cluster: Cluster, output: str, chosen: Selection) -> None:
+    from dray.explain.classic import why_no_devices
+
     views = _views(cluster, chosen)
     if chosen["by"]:
         summaries = _summaries(cluster, views, chosen["by"])
@@ -107,6 +100,8 @@ def _show(cluster: Cluster, output: str, chosen: Selection) -> None:
             emit({"by": chosen["by"], "groups": [one.as_document() for one in summaries]}, output)
     elif output == "text":
         _print(views, wide=chosen["wide"])
+        if not views and (why := why_no_devices(cluster)):
+            click.echo(why, err=True)
     else:
         emit({"devices": [view.as_document() for view in views]}, output)
 
@@ -135,9 +130,27 @@ def _views(cluster: Cluster, chosen: Selection) -> list[DeviceView]:
             tests.append(found.selected_by(chosen["cel"], cluster.features))
         except CompileError as problem:
             raise click.ClickException(f"the expression does not compile: {problem}") from None
-    views = found.list_devices(cluster, wanted=tests)
+    views = [*found.list_devices(cluster, wanted=tests), *_named_resources(cluster, chosen)]
     states = chosen["state"]
     return [view for view in views if not states or view.state.value in states]
+
+
+def _named_resources(cluster: Cluster, chosen: Selection) -> list[DeviceView]:
+    """Those of 1.30's slices, to which neither device classes nor selectors apply; other releases have devices."""
+    from dray.explain.classic import list_instances, shows_devices_as_named_resources
+
+    if chosen["device_class"] or chosen["cel"] or not shows_devices_as_named_resources(cluster):
+        return []
+
+    def wanted(view: DeviceView) -> bool:
+        asked = (
+            (view.node, chosen["node"]),
+            (view.id.driver, chosen["driver"]),
+            (view.id.pool, chosen["pool"]),
+        )
+        return all(not names or value in names for value, names in asked)
+
+    return [view for view in list_instances(cluster) if wanted(view)]
 
 
 def _labels(node: Node | None) -> Mapping[str, str]:
@@ -161,11 +174,13 @@ def _summaries(cluster: Cluster, views: list[DeviceView], by: str) -> list[Summa
 def _print(views: list[DeviceView], *, wide: bool) -> None:
     from collections import Counter
 
+    from dray.explain.devices.states import DeviceState
+
     rows = [("NODE", "DEVICE", "STATE", "CLAIM (POD)", "NOTE")]
     for view in views:
         holders = ", ".join(map(str, view.holders))
         rows.append((view.node, str(view.id), view.state.value, holders or "-", view.note))
-    lines = columns(rows, lambda row, column: _COLOURS[rows[row][2]] if column == 2 else "")
+    lines = columns(rows, lambda row, column: DeviceState(rows[row][2]).colour if column == 2 else "")
     if wide:
         lines = [
             lines[0],
@@ -201,7 +216,7 @@ def _print_summaries(summaries: list[Summary], by: str) -> None:
     rows += [
         (one.name, str(one.total), *(str(one.states.get(state, 0)) for state in present)) for one in summaries
     ]
-    colours = ["", "", *(_COLOURS[state.value] for state in present)]
+    colours = ["", "", *(state.colour for state in present)]
     click.echo(
         "\n".join(columns(rows, lambda row, column: colours[column] if rows[row][column] != "0" else "dim"))
     )

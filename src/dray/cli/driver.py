@@ -1,4 +1,4 @@
-"""``dray driver``: run a driver that comes with dray, or check any driver."""
+"""``dray driver``: make a new driver, run one that comes with dray, or check any driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def driver() -> None:
-    """Run a driver that comes with dray, or check any driver."""
+    """Make a new driver, run one that comes with dray, or check any driver."""
 
 
 @driver.command()
@@ -72,6 +72,38 @@ def gpu(
     run_component(kubeconfig, serve)
 
 
+@driver.command("new")
+@click.argument("name")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path),
+    help="Where the project is made; default: ./<name>-driver.",
+)
+def new_project(name: str, directory: Path | None) -> None:
+    """Make the project of a new driver: the driver, its tests, a chart, continuous integration.
+
+    NAME is the driver's name, a DNS name of your own such as cats.example.com.
+
+    \b
+    Example:
+      dray driver new cats.example.com
+      cd cats-driver && pip install -e ".[test]" && pytest
+    """
+    from dray.driver.project import Project, ProjectError
+
+    try:
+        project = Project(name)
+        target = directory or Path(project.project)
+        written = project.write(target)
+    except ProjectError as problem:
+        raise click.ClickException(str(problem)) from None
+    except OSError as problem:
+        raise click.ClickException(f"{problem.filename}: {problem.strerror}") from None
+    for path in written:
+        click.echo(path)
+    click.echo(f'\ncd {target} && pip install -e ".[test]" && pytest')
+
+
 @driver.command("run", context_settings={"ignore_unknown_options": True})
 @click.argument("program", metavar="FILE", type=InputPath(dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -95,6 +127,12 @@ def run_file(program: Path, arguments: tuple[str, ...], name: str, data: Path | 
     from dray.cli.node import running_cluster
     from dray.node.hostpaths import HostPaths
 
+    try:
+        compile(program.read_bytes(), str(program), "exec")
+    except SyntaxError as problem:
+        raise click.ClickException(f"{program}:{problem.lineno or 1}: {problem.msg}") from None
+    except ValueError as problem:
+        raise click.ClickException(f"{program}: not a Python program: {problem}") from None
     folder, cluster = running_cluster(data)
     if name not in cluster.nodes:
         raise click.ClickException(

@@ -133,7 +133,7 @@ def _snapshot_and_manifests(
 
     found = manifests.read_files(files)
     documents = [expand_workload(one.document, namespace) for one in found]
-    return snapshot.with_objects(d for several in documents for d in several), found
+    return snapshot.applied(d for several in documents for d in several), found
 
 
 def _explanations(

@@ -53,12 +53,16 @@ def _line(problem: Exception) -> str | None:
     from dray.client.transport import Unreachable
     from dray.controllers.manager import UnknownController
     from dray.convert import InvalidManifest, RuleError
+    from dray.driver.plugin import DriverRunning
     from dray.driver.resource_api import NoResourceApi
     from dray.drivers.demo import DemoError
     from dray.explain import SnapshotError
+    from dray.kubelet_api.checkpoint import CorruptCheckpoint
     from dray.node.bootstrap.cluster_info import JoinError
     from dray.placement import config as scheduler_config
+    from dray.placement.policies.model import PolicyError
     from dray.runtimes.interface import RuntimeFailure
+    from dray.simulate.model import SimulationError
     from dray.store.interface import StoreError
 
     match problem:
@@ -74,14 +78,18 @@ def _line(problem: Exception) -> str | None:
             return _os_line(problem)
         case (
             ConfigError()
+            | CorruptCheckpoint()
             | DemoError()
+            | DriverRunning()
             | InvalidManifest()
             | JoinError()
             | LeadershipLost()
             | NoResourceApi()
             | OptionError()
+            | PolicyError()
             | RuleError()
             | SettingError()
+            | SimulationError()
             | SnapshotError()
             | UnknownController()
             | scheduler_config.ConfigError()

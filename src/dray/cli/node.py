@@ -11,6 +11,7 @@ import click
 from dray.cli.component import effective_version, gates_option, run_component
 from dray.cli.config_flags import kubeconfig_option
 from dray.cli.files import InputPath
+from dray.cli.options import pod_network_option
 
 if TYPE_CHECKING:
     from dray.app.datadir import ClusterState
@@ -22,6 +23,21 @@ if TYPE_CHECKING:
 
 _runtime = click.option(
     "--runtime", default="process", show_default=True, help="simulated, process or cri:SOCKET."
+)
+_cdi = click.option(
+    "--cdi-spec-dir",
+    "cdi",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Where drivers leave their CDI files; may be repeated. Default: /etc/cdi and /var/run/cdi.",
+)
+_logs = click.option(
+    "--pod-log-dir",
+    "logs",
+    type=click.Path(path_type=Path),
+    default=Path("/var/log/pods"),
+    show_default=True,
+    help="Where the logs of containers are written.",
 )
 _name = click.option("--name", default=None, help="The node's name; default: the host's.")
 _port = click.option(
@@ -50,6 +66,9 @@ _withdraw = click.option(
     help="Where plugins register and pods live, as a kubelet's --root-dir.",
 )
 @_runtime
+@pod_network_option
+@_cdi
+@_logs
 @click.option(
     "--simulated", type=click.IntRange(min=1), help="Run that many simulated nodes instead of this one."
 )
@@ -64,6 +83,9 @@ def node(
     name: str | None,
     root: Path,
     runtime: str,
+    pod_network: str,
+    cdi: tuple[Path, ...],
+    logs: Path,
     simulated: int | None,
     address: str,
     port: int | None,
@@ -80,7 +102,7 @@ def node(
     """
     if context.invoked_subcommand is not None:
         return
-    from dray.app.nodeserver import node_ip
+    from dray.app.nodeserver import host_and_port, node_ip, service_variables
     from dray.node.hostpaths import HostPaths
     from dray.node.options import NodeOptions
     from dray.node.run import Options, run
@@ -88,7 +110,9 @@ def node(
     _, gates = effective_version("", feature_gates)
     own, root = name or platform.node().lower(), root.absolute()
     if simulated:
-        nodes = [NodeOptions.simulated(f"{own}-{i + 1}", gates=gates) for i in range(simulated)]
+        nodes = [
+            NodeOptions.simulated(f"{own}-{i + 1}", gates=gates, address=address) for i in range(simulated)
+        ]
         options = Options(nodes=nodes, runtime="simulated")
     else:
         config = _config(kubeconfig)
@@ -96,14 +120,19 @@ def node(
             nodes=[
                 NodeOptions(
                     name=own,
-                    paths=HostPaths.of_machine(root),
+                    paths=HostPaths.of_machine(
+                        root, cdi=[path.absolute() for path in cdi], logs=logs.absolute()
+                    ),
                     address=address or node_ip(config.server),
+                    services=service_variables(config.server),
                     withdraw_after=withdraw_after,
                     gates=gates,
                 )
             ],
             runtime=runtime,
             runtime_dir=root / "dray-runtime",
+            pod_network=pod_network == "bridge",
+            api_server=host_and_port(config.server),
         )
         options = _with_endpoint(options, folder=root / "pki", authority=config.ca, port=port)
 
@@ -126,10 +155,7 @@ def _with_endpoint(options: Options, *, folder: Path, authority: bytes | None, p
 
     if port == 0 or authority is None:
         return options
-    try:
-        return with_endpoint(options, folder=folder, client_ca=authority, port=port)
-    except OSError as problem:
-        raise click.ClickException(f"--port: {problem}") from None
+    return with_endpoint(options, folder=folder, client_ca=authority, port=port)
 
 
 def running_cluster(data: Path | None) -> tuple[Path, ClusterState]:
@@ -196,6 +222,7 @@ def list_nodes(data: Path | None) -> None:
     help="The kubelet directory of a node that has the machine to itself; default: below --data.",
 )
 @_runtime
+@pod_network_option
 @click.option(
     "--address", default="", help="The node's address; default: the one it reaches the server from."
 )
@@ -214,6 +241,7 @@ def join(
     name: str | None,
     root: Path | None,
     runtime: str,
+    pod_network: str,
     address: str,
     port: int | None,
     timeout: float,
@@ -238,6 +266,7 @@ def join(
         data=data.absolute(),
         root=root.absolute() if root else None,
         runtime=runtime,
+        pod_network=pod_network == "bridge",
         address=address,
         gates=effective_version("", feature_gates)[1],
     )

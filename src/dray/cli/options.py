@@ -42,3 +42,18 @@ output_option = click.option(
     show_default=True,
     help="How to show the answer.",
 )
+
+
+def table_option(help: str) -> Callable[[Command], Command]:
+    """``-o`` of tools whose answer is a table: for people, or in JSON."""
+    form = click.Choice(["text", "json"])
+    return click.option("-o", "--output", type=form, default="text", show_default=True, help=help)
+
+
+pod_network_option = click.option(
+    "--pod-network",
+    type=click.Choice(["bridge", "host"]),
+    default="bridge",
+    show_default=True,
+    help="Pods of the process runtime: each with an address of its own, where the host allows it, or all on the host's.",
+)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Final, TypedDict, Unpack
 
 import click
 
+from dray.api.release import EMULATED
 from dray.app.options import OptionError, ServerOptions, default_data, parse_listen, split_list
 from dray.cli.files import InputPath
+from dray.store.access import EtcdAccess
 
 Command = Callable[..., None]
 
@@ -20,6 +22,19 @@ def server_flags(command: Command) -> Command:
         command = option(command)
     return command
 
+
+#: Named as kube-apiserver's, which has no user and password.
+ETCD_FLAGS: Final = [
+    click.option(
+        "--etcd-cafile", type=InputPath(dir_okay=False), help="Authority of etcd's certificates: TLS."
+    ),
+    click.option("--etcd-certfile", type=InputPath(dir_okay=False), help="Client certificate for etcd."),
+    click.option("--etcd-keyfile", type=InputPath(dir_okay=False), help="Its key."),
+    click.option("--etcd-username", default="", metavar="NAME", help="User of etcd."),
+    click.option(
+        "--etcd-password-file", type=InputPath(dir_okay=False), help="File with that user's password."
+    ),
+]
 
 _FLAGS = [
     click.option(
@@ -34,6 +49,12 @@ _FLAGS = [
         help="By which name or address others reach the server. Default: the one it listens on.",
     ),
     click.option(
+        "--advertise-servers",
+        default="",
+        metavar="URL,…",
+        help="All API servers of the cluster, for kubeconfigs: dray's components use one that answers.",
+    ),
+    click.option(
         "--data",
         type=click.Path(path_type=Path),
         help="Data directory. Default $DRAY_DATA or ~/.local/share/dray.",
@@ -41,6 +62,7 @@ _FLAGS = [
     click.option(
         "--store", default="sqlite", metavar="SPEC", help="memory, sqlite[:PATH] or etcd://HOST:PORT[,…]."
     ),
+    *ETCD_FLAGS,
     click.option(
         "--admin-token", default="", metavar="TOKEN", help="Bearer token of user admin in system:masters."
     ),
@@ -51,12 +73,16 @@ _FLAGS = [
         "--emulate",
         default="",
         metavar="RELEASE",
-        help="Be as this Kubernetes release: 1.26, 1.27, 1.30, 1.32, 1.34, 1.36.",
+        help=f"Be as this Kubernetes release: {', '.join(map(str, EMULATED))}.",
     ),
     click.option("--feature-gates", default="", metavar="A=true,…", help="Switch features."),
     click.option("--runtime-config", default="", metavar="GROUP/VERSION=true,…", help="Switch API versions."),
-    click.option("--enable-admission-plugins", default="", metavar="A,B"),
-    click.option("--disable-admission-plugins", default="", metavar="A,B"),
+    click.option(
+        "--enable-admission-plugins", default="", metavar="A,B", help="Beside those that are on by default."
+    ),
+    click.option(
+        "--disable-admission-plugins", default="", metavar="A,B", help="Of those that are on by default."
+    ),
     click.option(
         "--token-auth-file",
         type=InputPath(dir_okay=False),
@@ -67,6 +93,13 @@ _FLAGS = [
     ),
     click.option(
         "--anonymous-auth", type=bool, default=True, metavar="BOOL", help="Let anonymous requests in."
+    ),
+    click.option(
+        "--service-account-issuer",
+        default="",
+        metavar="URL",
+        help="Who issues tokens of service accounts. Default https://kubernetes.default.svc; a URL by which this server "
+        "can be reached lets others verify the tokens.",
     ),
     click.option(
         "--audit-policy-file",
@@ -82,8 +115,14 @@ class ServerFlags(TypedDict):
 
     listen: str | None
     advertise_address: str
+    advertise_servers: str
     data: Path | None
     store: str
+    etcd_cafile: Path | None
+    etcd_certfile: Path | None
+    etcd_keyfile: Path | None
+    etcd_username: str
+    etcd_password_file: Path | None
     admin_token: str
     kubeconfig: Path | None
     emulate: str
@@ -94,6 +133,7 @@ class ServerFlags(TypedDict):
     token_auth_file: Path | None
     authorization_mode: str
     anonymous_auth: bool
+    service_account_issuer: str
     audit_policy_file: Path | None
     audit_log_path: str
 
@@ -103,8 +143,16 @@ def server_options(flags: ServerFlags) -> ServerOptions:
         return ServerOptions(
             listen=parse_listen(flags["listen"]),
             advertise=flags["advertise_address"],
+            servers=_urls(flags["advertise_servers"]),
             data=(flags["data"] or default_data()).absolute(),
             store=flags["store"],
+            etcd=EtcdAccess(
+                flags["etcd_cafile"],
+                flags["etcd_certfile"],
+                flags["etcd_keyfile"],
+                flags["etcd_username"],
+                flags["etcd_password_file"],
+            ),
             admin_token=flags["admin_token"],
             kubeconfig=flags["kubeconfig"].absolute() if flags["kubeconfig"] else None,
             emulate=flags["emulate"],
@@ -115,11 +163,20 @@ def server_options(flags: ServerFlags) -> ServerOptions:
             token_file=flags["token_auth_file"],
             authorization=split_list(flags["authorization_mode"]),
             anonymous=flags["anonymous_auth"],
+            account_issuer=flags["service_account_issuer"],
             audit_policy=flags["audit_policy_file"],
             audit_log=_absolute(flags["audit_log_path"]),
         )
     except OptionError as e:
         raise click.UsageError(str(e)) from None
+
+
+def _urls(text: str) -> tuple[str, ...]:
+    found = split_list(text)
+    for url in found:
+        if not url.startswith("https://"):
+            raise OptionError(f"--advertise-servers {url}: it is https://HOST:PORT")
+    return found
 
 
 def _absolute(path: str) -> str:

@@ -118,7 +118,8 @@ async def _allow_bootstrap_tokens(client: Client) -> None:
 
     config = _config(client)
     try:
-        await allow_bootstrap_tokens(client, server=config.server, ca=config.ca or b"")
+        servers = (config.server, *config.other_servers) if config.other_servers else ()
+        await allow_bootstrap_tokens(client, server=config.server, servers=servers, ca=config.ca or b"")
     except Forbidden as problem:
         click.echo(f"Nodes may not be able to join: {problem}", err=True)
 

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -13,12 +14,16 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from dray.app import datadir
-from dray.app.options import ServerOptions, default_data, split_list
+from dray.app.dashboard import DEFAULT_PORT
+from dray.app.options import ServerOptions, default_data, parse_listen, split_list
+from dray.cli.configfile import config_option
+from dray.cli.files import InputPath
+from dray.cli.options import pod_network_option
+from dray.cli.scheduler import device_policy_options, read_configuration
 from dray.cli.server import ServerFlags, server_flags, server_options
 
 if TYPE_CHECKING:
     from dray.app.up import RunningCluster
-    from dray.placement.config import Configuration
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
@@ -31,13 +36,16 @@ class UpFlags(ServerFlags):
     devices: int
     drivers: str | None
     runtime: str
+    pod_network: str
     withdraw_after: float
     device_policy: str
     device_preemption: bool
     scheduler_config: Path | None
+    ui: str
 
 
 @click.command()
+@config_option
 @server_flags
 @click.option(
     "--nodes", type=click.IntRange(min=0), default=3, show_default=True, help="How many nodes; 0 for none."
@@ -56,6 +64,7 @@ class UpFlags(ServerFlags):
     metavar="NAME",
     help="simulated, process or cri:SOCKET.",
 )
+@pod_network_option
 @click.option(
     "--withdraw-after",
     type=click.FloatRange(min=0),
@@ -64,19 +73,17 @@ class UpFlags(ServerFlags):
     metavar="SECONDS",
     help="When the slices of a driver that is gone are withdrawn (from 1.33 on).",
 )
-@click.option(
-    "--device-policy",
-    type=click.Choice(["default", "pack", "spread"]),
-    default="default",
-    help="Which of the fitting devices to take: upstream's choice, or one that packs or spreads.",
-)
-@click.option(
-    "--device-preemption", is_flag=True, help="Let pods of higher priority take devices from others."
-)
+@device_policy_options
 @click.option(
     "--scheduler-config",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=InputPath(dir_okay=False),
     help="A KubeSchedulerConfiguration (v1) for the cluster's scheduler.",
+)
+@click.option(
+    "--ui",
+    default="",
+    metavar="HOST:PORT|none",
+    help=f"Where the dashboard is served. Default 127.0.0.1:{DEFAULT_PORT}, or the next free port.",
 )
 @click.option(
     "--detach", is_flag=True, help="Return once the cluster is ready; it goes on in the background."
@@ -91,16 +98,25 @@ def up(detach: bool, **flags: Unpack[UpFlags]) -> None:
 
     pause_gc()
     from dray.app.up import Hooks, UpOptions, run_up
+    from dray.placement.config import LeaderElection
 
     setup_logging()
+    scheduler = read_configuration(
+        flags["scheduler_config"],
+        device_policy=flags["device_policy"],
+        device_preemption=flags["device_preemption"],
+    )
     options = UpOptions(
         server=_with_nodes(server_options(flags)),
         nodes=flags["nodes"],
         devices=flags["devices"],
         drivers=None if flags["drivers"] is None else split_list(flags["drivers"]),
         runtime=flags["runtime"],
+        pod_network=flags["pod_network"],
         withdraw_after=flags["withdraw_after"],
-        scheduler=_scheduler_configuration(flags),
+        scheduler=replace(scheduler, leader_election=LeaderElection()),  # it is the only one
+        ui=None if flags["ui"] == "none" else parse_listen(flags["ui"], port=DEFAULT_PORT),
+        scheduler_flags=tuple(_scheduler_flags(flags)),
     )
 
     def ready(cluster: RunningCluster) -> None:
@@ -112,19 +128,14 @@ def up(detach: bool, **flags: Unpack[UpFlags]) -> None:
     run_loop(run_up(options, hooks=Hooks(ready)))
 
 
-def _scheduler_configuration(flags: UpFlags) -> Configuration:
-    from dray.cli.scheduler import read_configuration
-    from dray.placement.config import Configuration, LeaderElection, SchedulerProfile
-
-    policy, preemption, file = flags["device_policy"], flags["device_preemption"], flags["scheduler_config"]
-    if file is None:
-        return Configuration(profiles=(SchedulerProfile(device_policy=policy, device_preemption=preemption),))
-    if policy != "default" or preemption:
-        raise click.UsageError(
-            "--device-policy and --device-preemption are devicePolicy and devicePreemption in the "
-            "pluginConfig of DynamicResources: write them into the file of --scheduler-config"
-        )
-    return replace(read_configuration(file), leader_election=LeaderElection())  # it is the only one
+def _scheduler_flags(flags: UpFlags) -> Iterator[str]:
+    """With these options ``dray scheduler`` does what the scheduler of this cluster does."""
+    if flags["scheduler_config"] is not None:
+        yield f"--config={flags['scheduler_config'].absolute()}"
+    if flags["device_policy"] != "default":
+        yield f"--device-policy={flags['device_policy']}"
+    if flags["device_preemption"]:
+        yield "--device-preemption"
 
 
 def _with_nodes(server: ServerOptions) -> ServerOptions:
@@ -160,6 +171,8 @@ def _print_next_steps(state: datadir.ClusterState, data: Path | None) -> None:
     click.echo(f"  export KUBECONFIG={shlex.quote(state.kubeconfig)}")
     for command in state.commands:
         click.echo(f"  {command}")
+    if state.dashboard:
+        click.echo(f"See it live: {state.dashboard}")
     click.echo(f"Stop it with: dray down{f' --data {shlex.quote(str(data))}' if data else ''}")
     sys.stdout.flush()
 
@@ -174,11 +187,11 @@ def _bin_dir_off_path() -> Path | None:
 @click.command()
 @_data
 def down(data: Path | None) -> None:
-    """Stop the cluster. What it stored stays for the next time."""
+    """Stop the cluster. What it stored stays for the next time. Exit code 1 if none runs."""
     folder = (data or default_data()).absolute()
     if not datadir.is_running(folder):
         click.echo(f"No cluster is running on {folder}.")
-        return
+        raise SystemExit(1)
     if not datadir.stop(folder, seconds=_STOP_SECONDS):
         raise click.ClickException(f"the cluster did not end within {_STOP_SECONDS:g} s")
     click.echo("The cluster has stopped.")
@@ -198,12 +211,20 @@ def status(data: Path | None) -> None:
         f"{'Ready' if ready else 'Not ready'} on {found.url}, pid {found.pid}, up {_age(found.started)}"
     )
     click.echo(f"  store       {found.store}")
-    click.echo(f"  release     {found.release or 'all'}")
+    click.echo(f"  release     {found.release or 'all'}, reports {_git_version(found.release)}")
     click.echo(f"  kubeconfig  {found.kubeconfig}")
+    if found.dashboard:
+        click.echo(f"  dashboard   {found.dashboard}")
     for name in found.nodes:
         click.echo(f"  {name:<10}  {datadir.node_directory(folder, name)}")
     if not ready:
         raise SystemExit(2)
+
+
+def _git_version(release: str) -> str:
+    from dray.api.release import EffectiveVersion
+
+    return EffectiveVersion.parse(release).git_version
 
 
 def _ready(url: str, data: Path) -> bool:

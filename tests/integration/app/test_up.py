@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import ssl
 import subprocess
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.support.paths import DRAY
+from tests.support.wait import wait_for_sync
 
 
 def dray(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -31,7 +36,8 @@ def test_a_cluster_is_started_looked_at_and_stopped(tmp_path: Path):
     finally:
         down = dray("down", *data)
     assert (down.returncode, down.stdout) == (0, "The cluster has stopped.\n")
-    assert dray("down", *data).stdout == f"No cluster is running on {tmp_path}.\n"
+    nothing = dray("down", *data)
+    assert (nothing.returncode, nothing.stdout) == (1, f"No cluster is running on {tmp_path}.\n")
 
 
 def test_the_directories_of_nodes_are_shown_and_drivers_run_there(tmp_path: Path):
@@ -52,6 +58,53 @@ def test_the_directories_of_nodes_are_shown_and_drivers_run_there(tmp_path: Path
         assert wrong.returncode == 1 and "there are: node-1" in wrong.stderr
     finally:
         dray("down", *data)
+
+
+def test_options_come_from_a_file_and_the_control_plane_shows_them(tmp_path: Path):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        'kind: Cluster\nemulate: "1.32"\ndata: data\nnodes: 1\ndrivers: none\nstore: memory\n'
+        "listen: 127.0.0.1\nadminToken: secret\nfeatureGates: {DRAAdminAccess: true}\n"
+    )
+    up = dray("up", "--config", str(file), "--detach")
+    data = ("--data", str(tmp_path / "data"))
+    try:
+        assert up.returncode == 0, up.stderr
+        assert "1.32, reports v1.32.13" in dray("status", *data).stdout
+        url = up.stdout.split()[5]
+        pods = control_plane(url)
+        assert list(pods) == [
+            "kube-apiserver-node-1",
+            "kube-controller-manager-node-1",
+            "kube-scheduler-node-1",
+        ]
+        gates = "--feature-gates=DynamicResourceAllocation=true,DRAAdminAccess=true"
+        assert all(gates in pod["spec"]["containers"][0]["command"] for pod in pods.values())
+        assert "secret" not in str(pods)
+        said = {name: get(f"{url}/api/v1/namespaces/kube-system/pods/{name}/log").decode() for name in pods}
+        assert f"serving v1.32.13 on {url}" in said["kube-apiserver-node-1"]
+        assert "running resourceclaim-controller" in said["kube-controller-manager-node-1"]
+        assert said["kube-scheduler-node-1"].endswith("scheduling pods for default-scheduler\n")
+    finally:
+        dray("down", *data)
+
+
+def get(url: str) -> bytes:
+    request = urllib.request.Request(url, headers={"Authorization": "Bearer secret"})
+    with urllib.request.urlopen(request, context=ssl._create_unverified_context(), timeout=10) as answer:
+        return bytes(answer.read())
+
+
+def control_plane(url: str) -> dict[str, Any]:
+    """The pods, once all are there."""
+    where = f"{url}/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane"
+
+    def look() -> dict[str, Any]:
+        found = {pod["metadata"]["name"]: pod for pod in json.loads(get(where))["items"]}
+        return found if len(found) == 3 else {}
+
+    pods: dict[str, Any] = wait_for_sync("the control plane's pods", look)
+    return pods
 
 
 def test_a_bad_option_is_explained(tmp_path: Path):
@@ -75,7 +128,11 @@ def test_a_bad_option_is_explained(tmp_path: Path):
         ("1.26", ("--feature-gates", "DynamicResourceAllocation=false"), "resource-driver.example.com"),
         ("1.34", ("--feature-gates", "DynamicResourceAllocation=false"), "gpu.example.com"),
         ("1.27", ("--runtime-config", "resource.k8s.io/v1alpha2=false"), "resource-driver.example.com"),
-        ("1.32", ("--runtime-config", "resource.k8s.io/v1beta1=false"), "gpu.example.com"),
+        (
+            "1.32",
+            ("--runtime-config", "resource.k8s.io/v1beta1=false,resource.k8s.io/v1alpha3=false"),
+            "gpu.example.com",
+        ),
     ],
 )
 def test_a_cluster_comes_up_without_the_api_of_its_drivers_and_says_that_they_wait(

@@ -55,3 +55,28 @@ def test_answer_is_coloured_on_the_terminal_only(world: Path) -> None:
     shown, piped = on_terminal("devices", "--snapshot", str(world), "--node", "n1", stream="stdout")
     assert "\x1b[32mfree" in shown
     assert piped == ""
+
+
+def test_the_prompt_of_cel_completes_words_and_keeps_a_history(tmp_path: Path) -> None:
+    found = cluster(node("n"), slice_("n", device("a", model="x"), device("b", model="y")), device_class())
+    snapshot.save(found.snapshot, tmp_path / "cluster.json")
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "DRAY_DATA": str(tmp_path / "data"), "TERM": "dumb", "NO_COLOR": "1"}
+    command = [DRAY, "cel", "--snapshot", str(tmp_path / "cluster.json")]
+    process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=environment)
+    os.close(follower)
+    shown = ""
+
+    def read_until(words: str) -> None:
+        nonlocal shown
+        while words not in shown:
+            shown += os.read(leader, 65536).decode()
+
+    read_until("cel> ")
+    os.write(leader, b'device.attributes["gpu.example.com"].mo\t== "x"\n')
+    read_until("1 of 2 devices match")
+    os.write(leader, b"\n")
+    assert process.wait(30) == 0
+    os.close(leader)
+    history = (tmp_path / "data" / "cel-history").read_text()
+    assert history.strip() == 'device.attributes["gpu.example.com"].model== "x"'

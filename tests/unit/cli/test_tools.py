@@ -12,7 +12,9 @@ from click.testing import CliRunner, Result
 
 from dray.api.release.effective import EMULATED
 from dray.cli import kubectl_complete
+from dray.cli.cel import words
 from dray.cli.commands import dray
+from dray.cli.prompt import completion
 from dray.explain.model import snapshot
 from tests.support.explain import claim, cluster, device, device_class, node, pod, slice_
 from tests.support.gallery import puzzles
@@ -100,6 +102,21 @@ def test_cel_answers_once_or_at_a_prompt(world: Path) -> None:
     assert "2 of 2 devices match" in prompt
 
 
+def test_cel_may_be_about_the_devices_of_one_class(world: Path) -> None:
+    within = run("cel", "--snapshot", world, "true", "--class", "gpu")
+    assert within.output.splitlines()[0] == "2 of 2 devices match"
+    unknown = run("cel", "--snapshot", world, "true", "--class", "tpu")
+    assert (unknown.exit_code, unknown.stderr) == (1, "Error: there is no device class tpu; there are: gpu\n")
+
+
+def test_the_prompt_completes_what_the_devices_have() -> None:
+    found = cluster(node("n"), slice_("n", device("a", model="x")), device_class())
+    known = words(d for pool in found.pools.values() for d in pool.devices)
+    begun = 'device.attributes["gpu.example.com"].m'
+    assert completion(known, begun, 0) == 'device.attributes["gpu.example.com"].model'
+    assert completion(known, begun, 1) is None
+
+
 def test_ctrl_c_at_the_prompt_gives_up_the_line_only(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = iter([KeyboardInterrupt, "true", ""])
 
@@ -122,6 +139,65 @@ def test_devices_of_a_node_that_is_not_there_are_a_failure(world: Path) -> None:
 def test_the_help_lists_the_releases_that_can_be_emulated(command: str) -> None:
     words = " ".join(run(command, "--help").output.split())
     assert ", ".join(map(str, EMULATED)) in words
+
+
+NAMELESS = """apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClass
+name: cats
+driverName: cats.example.com
+---
+apiVersion: cats.example.com/v1
+kind: ClaimParameters
+name: black
+–--
+apiVersion: v1
+kind: Pod
+"""
+
+
+def test_check_names_what_a_copied_page_gets_wrong(tmp_path: Path) -> None:
+    (tmp_path / "cats.yaml").write_text(NAMELESS)
+    told = run("check", tmp_path / "cats.yaml", "--emulate", "1.27")
+    assert told.exit_code == 3 and "not served since" not in told.output
+    for line in (
+        "cats.yaml:1: error: ResourceClass: metadata.name: Required value",
+        'cats.yaml:3: error: ResourceClass: unknown field "name"; name belongs under metadata',
+        "cats.yaml:6: error: ClaimParameters: metadata.name: Required value",
+        "cats.yaml:9: error: –-- separates no documents, as it has the sign EN DASH for a hyphen: write ---",
+    ):
+        assert line in told.output
+    assert "cats.yaml:9: –-- separates no documents" in run("convert", "-f", tmp_path / "cats.yaml").stderr
+
+
+@pytest.mark.parametrize(("release", "warned"), [("1.32", False), ("1.36", True), ("", True)])
+def test_check_warns_of_versions_as_the_release_does(tmp_path: Path, release: str, warned: bool) -> None:
+    manifest = tmp_path / "class.yaml"
+    manifest.write_text(
+        "apiVersion: resource.k8s.io/v1beta1\nkind: DeviceClass\nmetadata: {name: c}\nspec: {}\n"
+    )
+    assert ("deprecated-version" in run("check", manifest, "--emulate", release).output) is warned
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("–-snapshot", "--snapshot"), ("—snapshot", "--snapshot"), ("–f", "-f")]
+)
+def test_a_dash_from_a_page_is_named(typed: str, meant: str) -> None:
+    told = run("explain", typed, "x")
+    assert (
+        told.exit_code == 2 and f"{typed} begins with a dash that is no hyphen: type {meant}" in told.stderr
+    )
+
+
+def test_converted_files_do_not_overwrite_one_another(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: n}\n")
+    both = ("-f", tmp_path / "a" / "x.yaml", "-f", tmp_path / "b" / "x.yaml", "-o", tmp_path / "out")
+    told = run("convert", *both)
+    assert told.exit_code == 1 and "would both be written as x.yaml" in told.stderr
+    assert not (tmp_path / "out").exists()
+    assert run("convert", "-f", tmp_path, "-o", tmp_path / "out").exit_code == 0
+    assert (tmp_path / "out" / "b" / "x.yaml").exists()
 
 
 def test_check_fails_on_errors_and_with_strict_on_warnings(tmp_path: Path) -> None:
@@ -179,6 +255,36 @@ def test_kubectl_is_told_how_to_complete(
     monkeypatch.setattr(sys, "argv", ["kubectl_complete-dra", "devices", "--state", "t"])
     kubectl_complete()
     assert capsys.readouterr().out.splitlines() == ["tainted", ":4"]
+
+
+MALFORMED = {
+    "a pod with words for a spec": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: x",
+    "a pod without apiVersion": "kind: Pod\nmetadata: {name: a}\nspec: {containers: []}",
+    "a pod of a version to come": "apiVersion: v9\nkind: Pod\nmetadata: {name: a}\nspec: x",
+    "claims that are none": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {resourceClaims: x}",
+    "requests that are none": "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec: {devices: {requests: [3]}}",
+    "a deployment of three": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: 3",
+    "a template in a custom resource": "apiVersion: x.io/v1\nkind: Train\nmetadata: {name: a}\nspec: {template: {spec: x}}",
+    "its metadata": "apiVersion: x.io/v1\nkind: Train\nmetadata: {name: a}\nspec: {template: {metadata: x, spec: {}}}",
+    "metadata that are a list": "apiVersion: x.io/v1\nkind: Train\nmetadata: [a]",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_manifest_that_is_no_object_of_its_kind_is_refused_in_one_line(
+    world: Path, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "manifest.yaml"
+    path.write_text(MALFORMED[name])
+    for command in (("allocate",), ("explain",)):
+        answer = run(*command, "-f", path, "--snapshot", world)
+        assert (answer.exit_code, answer.output.count("\n")) == (1, 1), (
+            command,
+            answer.output,
+            answer.exception,
+        )
+        assert answer.output.startswith("Error: ")
+    assert run("check", "-f", path).exit_code in (0, 3)  # it says more
 
 
 def test_snapshot_may_come_by_standard_input_and_from_kubectl(world: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 import pytest
 
-from dray.cli.up import _bin_dir_off_path, _scheduler_configuration
+from dray.cli.scheduler import read_configuration
+from dray.cli.up import _bin_dir_off_path
 
 
 @pytest.fixture
@@ -47,19 +48,12 @@ profiles:
 """
 
 
-def test_the_scheduler_of_a_cluster_takes_a_configuration(tmp_path: Path):
+def test_a_scheduler_takes_a_configuration_or_device_options_but_not_both(tmp_path: Path):
     file = tmp_path / "scheduler.yaml"
     file.write_text(CONFIGURATION)
-    flags = {"device_policy": "default", "device_preemption": False, "scheduler_config": file}
-    configuration = _scheduler_configuration(flags)
-    (profile,) = configuration.profiles
+    (profile,) = read_configuration(file).profiles
     assert profile.name == "other" and not profile.enabled("DynamicResources")
-    assert not configuration.leader_election.enabled  # there is no other scheduler in the process
-    with pytest.raises(click.UsageError, match="write them into the file"):
-        _scheduler_configuration({**flags, "device_policy": "pack"})
-
-
-def test_without_a_configuration_the_flags_decide():
-    flags = {"device_policy": "pack", "device_preemption": True, "scheduler_config": None}
-    (profile,) = _scheduler_configuration(flags).profiles
+    with pytest.raises(click.UsageError, match=r"write them into .*scheduler\.yaml"):
+        read_configuration(file, device_policy="pack")
+    (profile,) = read_configuration(None, device_policy="pack", device_preemption=True).profiles
     assert (profile.device_policy, profile.device_preemption) == ("pack", True)
