@@ -21,8 +21,14 @@ def main() -> int:
     parser.add_argument("--live", type=int, default=110, help="pods at the same time")
     parser.add_argument("--schedulers", type=int, default=1, help="that work at the same time")
     parser.add_argument("--replicas", type=int, default=1, help="of every scheduler, of which one leads")
+    parser.add_argument(
+        "--gangs", type=float, default=0.12, help="the share of lives that are those of a gang"
+    )
     parser.add_argument("--emulate", default="", help="the release that all parts stand in for")
     parser.add_argument("--store", default="sqlite", help="of the API server, as dray server takes it")
+    parser.add_argument(
+        "--patience", type=float, default=180, help="seconds for what has to happen in the end"
+    )
     parser.add_argument("--keep", type=Path, default=None, help="a directory for logs and data")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.randrange(2**31)
@@ -38,6 +44,8 @@ def main() -> int:
             live=given.live,
             schedulers=given.schedulers,
             replicas=given.replicas,
+            gangs=given.gangs,
+            patience=given.patience,
             emulate=given.emulate,
             store=given.store,
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dray.api.errors import Expired
+from dray.api.errors import Expired, ServiceUnavailable
 from dray.client.client import Client
 from dray.client.resources import RESOURCE_CLAIMS
 
@@ -39,6 +40,8 @@ class History:
                             version = event.object["metadata"]["resourceVersion"]
                             if event.type != "BOOKMARK":
                                 self.record(event.type, event.object)
+            except ServiceUnavailable:
+                await asyncio.sleep(0.5)  # and on from the same revision
             except Expired as gap:
                 self.violations.append(f"the history has a gap after revision {version}: {gap}")
                 return

@@ -5,26 +5,28 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dray.api.errors import NotFound
+from dray.api.errors import AlreadyExists, NotFound, ServiceUnavailable
 from dray.client.client import Client
 from dray.client.factory import connect
 from dray.client.informers import Informers
 from dray.client.resources import (
     DEVICE_CLASSES,
     NODES,
+    POD_GROUPS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
 from tests.support.components import ClusterProcesses
+from tests.support.gang_history import GangHistory
 
 from .history import History
 
@@ -48,6 +50,7 @@ class Options:
     pause: tuple[float, float] = (0.5, 2.5)  # between two kills
     lives: int = 4  # pods that run between two kills
     patience: float = 180.0  # for what has to happen in the end
+    gangs: float = 0.12  # how many of the lives are those of a gang; an emulated release has none
 
 
 @dataclass
@@ -56,6 +59,7 @@ class Report:
     violations: list[str] = field(default_factory=list)
     created: int = 0
     ran: int = 0
+    gangs: int = 0
     kills: dict[str, int] = field(default_factory=dict)
     events: int = 0
     allocations: int = 0
@@ -64,7 +68,8 @@ class Report:
     def __str__(self) -> str:
         kills = ", ".join(f"{name} {n}" for name, n in self.kills.items())
         lines = [
-            f"seed {self.seed}: {self.created} pods, {self.ran} ran, in {self.seconds:.0f} s",
+            f"seed {self.seed}: {self.created} pods or gangs, {self.ran} ran, {self.gangs} of them gangs, "
+            f"in {self.seconds:.0f} s",
             f"killed: {kills}",
             f"{self.events} revisions of claims, {self.allocations} devices given",
             *(f"VIOLATION {v}" for v in self.violations),
@@ -90,31 +95,54 @@ async def run(options: Options) -> Report:
     return report
 
 
+class Changes:
+    """Wakes those who wait whenever something has changed."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def note(self, _: Any) -> None:
+        self._event.set()
+
+    async def wait(self, *, seconds: float) -> None:
+        """Return at the next change, or after so many seconds."""
+        if self._event.is_set():
+            self._event = asyncio.Event()
+        # Not ``asyncio.wait_for``: up to Python 3.11 it forgets a cancellation that comes together with the change,
+        # and a task that is never cancelled stands still for ever.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+
+
 class _Run:
     def __init__(self, options: Options, parts: ClusterProcesses, client: Client, report: Report) -> None:
         self._options, self._parts, self._client, self._report = options, parts, client, report
         self._rng = random.Random(options.seed)
         self._history = History()
+        self._gang_history = GangHistory()
         self._informers = Informers(client)
         self._pods = self._informers.get(PODS)
         self._claims = self._informers.get(RESOURCE_CLAIMS)
-        self._changed = asyncio.Event()
+        self._groups = self._informers.get(POD_GROUPS) if not options.emulate else None
+        self._changes = Changes()
         for informer in (self._pods, self._claims):
-            informer.add_handler(
-                on_add=self._wake, on_update=lambda o, n: self._wake(n), on_delete=self._wake
-            )
+            informer.add_handler(on_set=self._changes.note, on_delete=self._changes.note)
+        if self._groups is not None:
+            self._groups.add_handler(on_set=self._changes.note, on_delete=self._changes.note)
         self._over = False
-
-    def _wake(self, _: Any) -> None:
-        self._changed.set()
 
     async def run(self) -> None:
         first = await self._client.list(RESOURCE_CLAIMS)
         async with self._informers, asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(self._history.follow(self._client, first.resource_version))
+            watching = [tasks.create_task(self._history.follow(self._client, first.resource_version))]
+            if self._groups is not None:
+                gangs = self._gang_history.follow(self._client, first.resource_version)
+                watching.append(tasks.create_task(gangs))
             await self._informers.synced()
             await self._furnish()
             killing = tasks.create_task(self._kill())
+            supervising = tasks.create_task(self._supervise())
             room = asyncio.Semaphore(self._options.live)
             async with asyncio.TaskGroup() as lives:
                 for number in range(self._options.pods):
@@ -122,8 +150,10 @@ class _Run:
                     lives.create_task(self._live(number, random.Random(self._rng.random()), room))
             killing.cancel()
             await self._settle()
-            watching.cancel()
-        self._report.violations += self._history.violations
+            for watch in watching:
+                watch.cancel()
+            supervising.cancel()
+        self._report.violations += [*self._history.violations, *self._gang_history.check()]
         self._report.events, self._report.allocations = self._history.events, self._history.allocations
 
     # -- the cluster ------------------------------------------------------------------------------------------------
@@ -164,6 +194,11 @@ class _Run:
             finally:
                 part.start()
 
+    async def _supervise(self) -> None:
+        while True:
+            await asyncio.sleep(0.5)
+            self._parts.supervise()
+
     def _have_run(self, pods: int) -> bool:
         return self._report.ran >= pods
 
@@ -172,21 +207,73 @@ class _Run:
     async def _live(self, number: int, rng: random.Random, room: asyncio.Semaphore) -> None:
         name = f"p{number}"
         try:
+            if self._groups is not None and rng.random() < self._options.gangs:
+                await self._live_together(name, rng)
+                return
             scheduler = rng.choice(self._parts.scheduler_names)
-            await self._client.create(PODS, "default", _pod(name, rng, scheduler))
+            await self._insist(lambda: self._client.create(PODS, "default", _pod(name, rng, scheduler)))
             self._report.created += 1
             if rng.random() < 0.1:
                 await asyncio.sleep(rng.uniform(0, 0.3))  # goes before it may have got anywhere
             elif await self._until(lambda: self._phase(name) not in ("", "Pending"), f"pod {name} never ran"):
                 self._report.ran += 1
                 await asyncio.sleep(rng.uniform(0, 1))
-            with suppress(NotFound):
-                await self._client.delete(
-                    PODS, "default", name, grace_seconds=0 if rng.random() < 0.2 else None
-                )
+            grace = 0 if rng.random() < 0.2 else None
+            await self._insist(lambda: self._client.delete(PODS, "default", name, grace_seconds=grace))
             await self._until(lambda: self._pods.get("default", name) is None, f"pod {name} never went")
         finally:
             room.release()
+
+    async def _live_together(self, name: str, rng: random.Random) -> None:
+        """A gang: its members run all together, or none of them does; some share a claim of the group."""
+        assert self._groups is not None
+        scheduler = rng.choice(self._parts.scheduler_names)
+        size, shares = rng.randint(2, 4), rng.random() < 0.4
+        claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+        spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": size}}}
+        if shares:
+            spec["resourceClaims"] = claims
+        group = {"metadata": {"name": name}, "spec": spec}
+        await self._insist(lambda: self._client.create(POD_GROUPS, "default", group))
+        members = [f"{name}-{i}" for i in range(size)]
+        for member in members:
+            body = _pod(member, rng, scheduler)
+            container = body["spec"]["containers"][0]
+            container["resources"] = {"claims": [{"name": "gpu"}]}
+            body["spec"] |= {"resourceClaims": claims, "schedulingGroup": {"podGroupName": name}}
+            await self._insist(partial(self._client.create, PODS, "default", body))
+        self._report.created += 1
+        running = [partial(self._phase, member) for member in members]
+        if await self._until(
+            lambda: all(phase() not in ("", "Pending") for phase in running), f"gang {name} never ran"
+        ):
+            self._report.ran += 1
+            self._report.gangs += 1
+        for member in members:
+            await self._insist(partial(self._client.delete, PODS, "default", member))
+        await self._insist(lambda: self._client.delete(POD_GROUPS, "default", name))
+        gone = self._groups
+        await self._until(
+            lambda: gone.get("default", name) is None and not any(map(self._is_there, members)),
+            f"gang {name} never went",
+        )
+
+    async def _insist(self, write: Callable[[], Awaitable[object]]) -> None:
+        """Write although the server may not answer for a while: the machine is busy, and the write may have been done."""
+        deadline = time.monotonic() + self._options.patience
+        while True:
+            try:
+                await write()
+                return
+            except (AlreadyExists, NotFound):
+                return
+            except ServiceUnavailable:
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(0.5)
+
+    def _is_there(self, pod: str) -> bool:
+        return self._pods.get("default", pod) is not None
 
     def _phase(self, name: str) -> str:
         pod = self._pods.get("default", name)
@@ -223,11 +310,7 @@ class _Run:
                 self._over = True  # one thing that is stuck is enough to know
                 self._report.violations.append(otherwise)
                 return False
-            changed = self._changed
-            if changed.is_set():
-                changed = self._changed = asyncio.Event()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), 0.5)
+            await self._changes.wait(seconds=0.5)
         return True
 
 

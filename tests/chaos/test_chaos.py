@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from .history import History
-from .run import Options, run
+from .run import Changes, Options, run
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,24 @@ def test_devices_are_safe_whoever_is_killed(
     assert report.violations == [], report
     assert report.created == 80
     assert report.allocations > 40
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_wait_ends_when_it_is_cancelled_however_close_to_a_change(turns: int) -> None:
+    changes = Changes()
+
+    async def wait_on_and_on() -> None:
+        while True:
+            await changes.wait(seconds=60)
+
+    waiting = asyncio.create_task(wait_on_and_on())
+    await asyncio.sleep(0)
+    changes.note(None)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting], timeout=1)
+    assert waiting.cancelled()
 
 
 def claim(name: str, *devices: str, version: int = 1) -> dict[str, object]:

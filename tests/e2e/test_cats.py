@@ -72,6 +72,8 @@ def test_every_container_sees_a_cat_of_its_own(
             claims = kubectl("get", "resourceclaims", "-n", space).splitlines()[1:]
             assert len(claims) == 2 and all("allocated,reserved" in claim for claim in claims)
             assert explained(cluster, "pod", POD, "-n", space)
+            if release == "1.27":  # its claims have fixed names, so that a manifest finds those of the pod
+                assert explained(cluster, "-f", str(SEEDS / folder / "cats.yaml"), "-n", space)
             assert all(explained(cluster, "claim", claim.split()[0], "-n", space) for claim in claims)
             kubectl("delete", "-n", space, "pod", POD, "--grace-period=1", "--wait=false")
         for space in spaces:

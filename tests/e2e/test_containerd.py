@@ -15,6 +15,7 @@ from tests.support.kubectl import KUBECTLS, Kubectl
 from tests.support.paths import HANDS_ON, TOOLS
 from tests.support.port_forward import hello_server, port_forward
 from tests.support.process import dray_process
+from tests.support.wait import wait_for_sync
 
 
 def test_pods_on_containerd_have_their_devices_and_answer(tool: Callable[[str], str], tmp_path: Path) -> None:
@@ -59,4 +60,13 @@ def test_pods_on_containerd_have_their_devices_and_answer(tool: Callable[[str], 
                     urllib.request.urlopen(f"http://127.0.0.1:{local}/", timeout=10) as answer,
                 ):
                     assert answer.read() == b"hello"
+        looks_into = ("--image", containerd.IMAGE, "--target", "main", "--image-pull-policy", "Never")
+        kubectl("debug", "p", *looks_into, "-c", "debugger", "--", "sh", "-c", "ps; sleep 1000")
+        wait_for_sync(
+            "the debugger to see the container's processes",
+            lambda: "sleep 1000" in kubectl("logs", "p", "-c", "debugger", code=None),
+        )
+        node = kubectl("get", "pod", "p", "-o", "jsonpath={.spec.nodeName}")
+        usage = kubectl("get", "--raw", f"/api/v1/nodes/{node}/proxy/metrics/resource")
+        assert 'container_memory_working_set_bytes{container="main",pod="p",namespace="default"}' in usage
         kubectl("delete", "pod", "p", "--timeout=30s")

@@ -119,7 +119,7 @@ def test_the_driver_is_installed_as_the_notes_do_it(
             "get", "po", "-n", "kube-system", "-l", "tier=control-plane", "-o", "name"
         ).split()
         assert [p.rpartition("-node-1")[0] for p in control_plane] == [
-            "pod/etcd", "pod/kube-apiserver", "pod/kube-controller-manager", "pod/kube-scheduler",
+            "pod/kube-apiserver", "pod/kube-controller-manager", "pod/kube-scheduler",
         ]  # fmt: skip
         kubectl("delete", "pod", name)
         helm("uninstall", space)
@@ -175,3 +175,9 @@ def test_the_demo_and_the_check_of_a_driver_run_on_the_cluster(
         )
         assert "gpu.example.com" in said and " 0 failed" in said
         assert "8 free" in dray("devices")
+        unread = subprocess.run(
+            f"{DRAY} demo --kubeconfig {cluster.kubeconfig} | head -1",
+            shell=True, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert unread.stdout.strip() and not unread.stderr, unread.stderr
+        assert not kubectl.get("pods")["items"] and not kubectl.get("resourceclaimtemplates")["items"]

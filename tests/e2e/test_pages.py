@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.support import pages
-from tests.support.paths import DOCS, EXAMPLES
+from tests.support.paths import DOCS, EXAMPLES, ROOT
 from tests.support.process import DrayProcess, dray_process
 
-pytestmark = pytest.mark.xdist_group("pages")
+#: Pages whose console blocks are typed: every tutorial, how-to page and page about a seed, and these.
+TYPED = ("classic.md", "nodes.md", "podresources.md", "tools.md")
+FOLDERS = ("tutorials", "how-to", "seeds")
 
-TUTORIALS = list((DOCS / "tutorials").glob("*.md"))
+
+def typed_pages() -> list[str]:
+    found = [p.relative_to(DOCS) for folder in FOLDERS for p in sorted((DOCS / folder).glob("*.md"))]
+    return [*TYPED, *(str(p) for p in found if "```console" in (DOCS / p).read_text())]
+
+
 README = sorted(p.parent.name for p in EXAMPLES.glob("*/README.md"))
 
 
@@ -24,11 +31,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrayProcess]:
         yield running
 
 
-@pytest.mark.parametrize("name", [*sorted(f"tutorials/{p.name}" for p in TUTORIALS), "podresources.md"])
-def test_a_tutorial_works_as_it_stands(name: str, tool: Callable[[str], str]) -> None:
+@pytest.mark.xdist_group("pages")
+@pytest.mark.parametrize("name", typed_pages())
+def test_a_page_works_as_it_stands(name: str, tool: Callable[[str], str]) -> None:
     pages.execute(DOCS / name, kubectl=tool("kubectl-1.36"))
 
 
+@pytest.mark.xdist_group("examples")
+def test_the_tour_of_the_readme_works_after_make_up(tool: Callable[[str], str]) -> None:
+    pages.execute(ROOT / "README.md", kubectl=tool("kubectl-1.36"), before="dray up --detach")
+
+
+@pytest.mark.xdist_group("examples")
 @pytest.mark.parametrize("name", README)
 def test_an_example_works_as_its_readme_says(
     name: str, tool: Callable[[str], str], request: pytest.FixtureRequest

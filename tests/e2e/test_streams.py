@@ -24,7 +24,7 @@ spec:
   containers:
   - name: web
     image: any
-    command: [python3, -m, http.server, "{port}", --bind, 127.0.0.1, --directory, /etc]
+    command: [python3, -m, http.server, "{port}", --directory, /etc]
     readinessProbe: {{tcpSocket: {{port: {port}}}, periodSeconds: 1}}
   - name: reader
     image: any

@@ -1,16 +1,21 @@
-"""Whole clusters as processes, and a real kubectl for them."""
+"""Whole clusters as processes, a real kubectl for them, and real etcds."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.etcd import Etcd
 from tests.support.kubectl import Kubectl
 from tests.support.node import API_SERVER, NODE_PROGRAM, Program
 from tests.support.process import DrayProcess, dray_process
+
+#: Which of the binaries in ``.tools/bin`` the tests start: ``DRAY_TEST_ETCD=etcd-3.5`` tries them on another version.
+ETCD = os.environ.get("DRAY_TEST_ETCD", "etcd")
 
 
 @pytest.fixture(scope="module")
@@ -40,3 +45,33 @@ def start_cluster(
             return server, directory
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def etcd(tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    server = Etcd(tool(ETCD), tmp_path_factory.mktemp("etcd"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def fresh_etcd(tool: Callable[[str], str], tmp_path: Path) -> Iterator[Etcd]:
+    """An etcd that a test may stop and start."""
+    server = Etcd(tool(ETCD), tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def etcd_cluster(tool: Callable[[str], str], tmp_path: Path) -> Iterator[list[Etcd]]:
+    """Three members, any of which a test may stop."""
+    members = [Etcd(tool(ETCD), tmp_path, name=name) for name in ("one", "two", "three")]
+    for member in members:
+        member.launch(*(other for other in members if other is not member))
+    for member in members:
+        member.wait()
+    yield members
+    for member in members:
+        member.stop()

@@ -25,7 +25,7 @@ from dray.server.auth.user import MASTERS
 from dray.server.bootstrap import bootstrap
 from dray.server.clock import Clock
 from dray.server.inprocess import InProcessTransport
-from dray.server.registry import serviceallocators
+from dray.server.registry import fencing, serviceallocators
 from dray.server.registry.cel import compile_expression, compile_rule
 from dray.server.routes.discovery import Discovery
 from dray.server.routes.healthz import Health
@@ -90,8 +90,9 @@ async def make_server(
     chosen = [kind for kind in kinds(version) if served is None or kind.plural in served or kind.virtual]
     await api.resources.serve(chosen, version.serving(gates=gates), gates)
     bridge_generations(api)
-    serviceallocators.install(api.resources)
-    beyond_upstream.install(api.resources, api.quirks)
+    await serviceallocators.install(api.resources, api.store)
+    api.leaders = await fencing.install(api.resources, api.store)
+    await beyond_upstream.install(api)
     return Server(api, time, await _install(api))
 
 

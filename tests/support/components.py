@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,14 +43,20 @@ class ComponentProcess:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self) -> None:
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [DRAY, *self.command],
+                self.command,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "NO_COLOR": "1"},
+                env={**os.environ, "NO_COLOR": "1", **(environment or {})},
             )
+
+    @property
+    def lost_leadership(self) -> bool:
+        """Whether it has ended because another one leads, as it must: whoever started it starts it again."""
+        ended = self._process is not None and self._process.poll() not in (None, -signal.SIGKILL)
+        return ended and "no longer holds" in self.log.read_text().rstrip().rpartition("\n")[2]
 
     def kill(self) -> None:
         """As by the kernel when memory runs out: no goodbye, nothing written that was not written yet."""
@@ -60,6 +66,17 @@ class ComponentProcess:
             self._process.send_signal(signal.SIGKILL)
         self._process.wait()
         self.kills += 1
+
+    def pause(self) -> None:
+        """As on a machine that is out of breath: the process is there and does nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self.running:
+            self._process.send_signal(number)
 
     def stop(self) -> None:
         if self._process is None or not self.running:
@@ -137,9 +154,15 @@ class ClusterProcesses:
         for part in (*self.killable, *reversed(self._others)):
             part.stop()
 
+    def supervise(self) -> None:
+        """Start those again that ended because another one leads: a process that gets no CPU for long loses its lease."""
+        for part in self.killable:
+            if part.lost_leadership:
+                part.start()
+
     def died(self) -> list[str]:
         """Who is not there though nobody killed it."""
         return [part.name for part in (*self._others, *self.killable) if not part.running]
 
     def _part(self, name: str, command: Sequence[str]) -> ComponentProcess:
-        return ComponentProcess(name, command, self.data / f"{name}.log")
+        return ComponentProcess(name, [str(DRAY), *command], self.data / f"{name}.log")

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tests.support.wait import wait_for_sync
 
-IMAGE = "docker.io/local/busybox:1"
-PAUSE = "docker.io/local/pause:1"
+IMAGE = "images.example.com/busybox:1"
+PAUSE = "images.example.com/pause:1"
 
 CONFIG = """\
 version = 3

@@ -5,16 +5,38 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
+from dray.app.pki import Pki
 from tests.support.wait import wait_for_sync
 
 
 class Etcd:
     """A real etcd member on loopback with a data directory of its own."""
 
-    def __init__(self, binary: str, directory: Path, *, name: str = "only") -> None:
+    def __init__(
+        self,
+        binary: str,
+        directory: Path,
+        *,
+        name: str = "only",
+        tls: Pki | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
+        """``tls``: where its serving certificate is; clients then need one of the same authority."""
         self.name = name
+        self._options = list(options)
+        self._scheme = "http"
+        if tls is not None:
+            self._scheme = "https"
+            serving = tls.leaf("apiserver")
+            self._options += [
+                f"--cert-file={serving.certificate}",
+                f"--key-file={serving.key}",
+                f"--trusted-ca-file={tls.ca}",
+                "--client-cert-auth",
+            ]
         self._binary = binary
         self._directory = directory
         self._port, peer_port = _free_ports(2)
@@ -26,7 +48,7 @@ class Etcd:
         return f"127.0.0.1:{self._port}"
 
     def launch(self, *others: Etcd) -> None:
-        client = f"http://{self.endpoint}"
+        client = f"{self._scheme}://{self.endpoint}"
         with (self._directory / f"{self.name}.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -40,6 +62,7 @@ class Etcd:
                     f"--initial-cluster={','.join(f'{each.name}={each.peer}' for each in (self, *others))}",
                     "--heartbeat-interval=20",
                     "--election-timeout=200",
+                    *self._options,
                 ],
                 stdout=subprocess.DEVNULL,
                 stderr=log,

@@ -14,7 +14,9 @@ from dray.client.client import Client
 from dray.client.transport import Reply, WatchEvent, WatchStream
 
 Object = dict[str, Any]
-PLURALS = {"resourceslices", "resourceclaims", "pods", "nodes", "leases", "events", "configmaps", "secrets"}
+PLURALS = {
+    "resourceslices", "resourceclaims", "pods", "nodes", "leases", "events", "configmaps", "secrets", "services",
+}  # fmt: skip
 
 
 class FakeRequest(NamedTuple):

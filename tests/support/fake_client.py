@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, cast
 
 from dray.client.client import Client
+from dray.client.resources import RESOURCE_CLAIMS
 from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.pods import PodInfo
 from dray.placement.plugins.dynamic_resources import DeviceReservation, NodePlan
@@ -42,6 +43,8 @@ class FakeClient:
         return document
 
     async def get(self, resource: Any, namespace: str, name: str) -> Any:
+        if resource is RESOURCE_CLAIMS and self.claims:
+            return self.claims[-1]
         self._perhaps("get")
         raise AssertionError("not asked for")
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from tests.support.paths import DRAY, ROOT, TOOLS
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_SAVE_AS = re.compile(r"Save this as `([\w.-]+)`[^`]*$")
+_SAVE_AS = re.compile(r"Save\s+this\s+as `([\w.-]+)`[^`]*$")
 _AGE = re.compile(r"^\d+[smhd](\d+[smhd])?$")
 _ELISION = re.compile(r"\.\.\.|…")
 _COMMAND_SECONDS = 90.0
@@ -101,6 +101,7 @@ class Shell:
     def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
         self._printed: list[str] = []
         self._directory = directory
+        self._typed = 0
         self._bash = subprocess.Popen(
             ["bash", "--noprofile", "--norc"], cwd=directory, env=dict(environment), stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
@@ -113,10 +114,11 @@ class Shell:
             self._printed.append(line)
 
     def type(self, command: str) -> tuple[int, str]:
-        """The exit code and everything that was printed until the command ended."""
+        """The exit code and everything that the command printed until it ended; what jobs in the background print
+        later goes to the file of the command that started them."""
         assert self._bash.stdin is not None
-        output, code = self._directory / ".output", self._directory / ".code"
-        code.unlink(missing_ok=True)
+        self._typed += 1
+        output, code = (self._directory / f".{kind}-{self._typed}" for kind in ("output", "code"))
         line = f"eval {shlex.quote(command)} </dev/null >{output} 2>&1; echo $? >{code}.new; mv {code}.new {code}\n"
         self._bash.stdin.write(line)
         self._bash.stdin.flush()
@@ -138,8 +140,9 @@ class Shell:
         return jobs.splitlines()
 
 
-def execute(page: Path, *, kubeconfig: Path | None = None, kubectl: str) -> None:
-    """Do what the page says, clean-up included. Without a kubeconfig the page starts a cluster of its own.
+def execute(page: Path, *, kubeconfig: Path | None = None, kubectl: str, before: str = "") -> None:
+    """Do what the page says, clean-up included. Without a kubeconfig the page starts a cluster of its own, unless the
+    command ``before`` the page has done so.
 
     The working directory looks like the repository and the home directory is empty; both are gone afterwards.
     """
@@ -159,6 +162,8 @@ def execute(page: Path, *, kubeconfig: Path | None = None, kubectl: str) -> None
         environment["KUBECONFIG"] = str(kubeconfig)
     shell = Shell(work, environment)
     try:
+        if before:
+            _type(shell, Command(before, ""))
         for step in steps(page.read_text()):
             if isinstance(step, File):
                 (work / step.name).write_text(step.text)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dray.allocation import POLICIES, Features
+from dray.allocation import Features
 from dray.api.release import NEWEST, EffectiveVersion
 from dray.placement.cache.claims import ClaimCache
 from dray.placement.cache.nodes import ClusterCache
@@ -21,8 +20,9 @@ from dray.placement.plugins.dynamic_resources import (
     DynamicResources,
     NodePlan,
     Options,
-    policy_score,
 )
+from dray.placement.policies.registry import policy_type
+from dray.placement.policies.scorer import Scorer
 from dray.placement.preemption import DisruptionBudget
 from dray.placement.profiles import Framework
 from dray.placement.quirks import PlacementQuirks
@@ -110,21 +110,26 @@ class Harness:
         for name, devices in nodes.items():
             self.claim_cache.set_slice(slice_of(name, devices))
         features = Features.of(NEWEST, EffectiveVersion().gates())
-        policy = POLICIES[self.profile.device_policy]
         quirks = quirks or PlacementQuirks()
-        self.options = Options(features=features, quirks=quirks, policy=policy)
+        self.options = Options(features=features, quirks=quirks)
+        scorer = Scorer(
+            policy_type(self.profile.device_policy),
+            self.claim_cache.inventory,
+            self.claim_cache.usage,
+            features,
+        )
         self.placement = Placement(
             self.cluster,
             plugins=self.profile.plugins,
-            rng=random.Random(0),
+            scorer=scorer,
             served_by_devices=self.claim_cache.classes,
-            device_score=policy_score(self.claim_cache, self.options),
             quirks=quirks,
         )
         devices = DynamicResources(
             self.claim_cache,
             self.options,
             self.placement.nominator,
+            scorer=scorer,
             new_share_id=lambda: f"share-{next(_serial)}",
         )
         self.framework = Framework(self.profile, quirks, self.placement, devices)

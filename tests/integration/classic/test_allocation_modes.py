@@ -137,8 +137,12 @@ async def test_a_claim_that_cannot_be_shared_has_one_user_at_a_time(emulate: str
         assert [u["uid"] for u in (await status(scene))["reservedFor"]] == [second["metadata"]["uid"]]
 
 
-async def test_a_claim_that_can_be_shared_has_thirty_two_users() -> None:
-    async with scene_with(Driver(shareable=True), "") as scene:
+@pytest.mark.parametrize(
+    ("emulate", "refusal"),
+    [("1.27", "status.reservedFor: Too long: may not be longer than 32"), ("", "resourceclaim in use")],
+)
+async def test_a_claim_that_can_be_shared_has_thirty_two_users(emulate: str, refusal: str) -> None:
+    async with scene_with(Driver(shareable=True), emulate) as scene:
         await make_claim(scene)
         for number in range(33):
             await user(scene, f"p-{number}")
@@ -146,9 +150,9 @@ async def test_a_claim_that_can_be_shared_has_thirty_two_users() -> None:
         async def full() -> bool:
             pods = (await scene.client.list(PODS, "default")).items
             waiting = [p["metadata"]["name"] for p in pods if not p["spec"].get("nodeName")]
-            return len(waiting) == 1 and "resourceclaim in use" in await says(scene, waiting[0])
+            return len(waiting) == 1 and refusal in await says(scene, waiting[0])
 
-        await wait_for("one pod to be told that the claim is in use", full)
+        await wait_for("one pod to be told that the claim has no place for it", full)
         assert len((await status(scene))["reservedFor"]) == 32
         pods = (await scene.client.list(PODS, "default")).items
         last = next(p["metadata"]["name"] for p in pods if not p["spec"].get("nodeName"))

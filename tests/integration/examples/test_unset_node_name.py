@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 
 from tests.support.kubectl import Kubectl
 from tests.support.paths import EXAMPLES
+from tests.support.unset_node_name import unset_node_name_webhook
 from tests.support.wait import wait_for_sync
 
 EXAMPLE = EXAMPLES / "unset-node-name"
@@ -22,26 +21,6 @@ def policy(cluster: Kubectl) -> Iterator[None]:
     cluster.kubectl("apply", "-f", str(EXAMPLE / "policy.yaml"))
     yield
     cluster.kubectl("delete", "-f", str(EXAMPLE / "policy.yaml"))
-
-
-@contextlib.contextmanager
-def webhook(cluster: Kubectl) -> Iterator[None]:
-    program = subprocess.Popen(
-        [sys.executable, str(EXAMPLE / "webhook.py")], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert program.stdout is not None
-        lines = []
-        for line in program.stdout:
-            lines.append(line)
-            if line == "}\n":
-                break
-        cluster.kubectl("apply", "-f", "-", stdin="".join(lines))
-        yield
-        cluster.kubectl("delete", "-f", "-", stdin="".join(lines))
-    finally:
-        program.terminate()
-        program.wait(10)
 
 
 def pod(name: str) -> list[dict[str, Any]]:
@@ -69,9 +48,9 @@ def pod(name: str) -> list[dict[str, Any]]:
     return [template, {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": spec}]
 
 
-@pytest.mark.parametrize("way", [policy, webhook], ids=["policy", "webhook"])
+@pytest.mark.parametrize("way", [policy, unset_node_name_webhook], ids=["policy", "webhook"])
 def test_the_pod_goes_through_the_scheduler_and_gets_its_device(cluster: Kubectl, way: Any) -> None:
-    name = f"by-{way.__name__}"
+    name = "by-policy" if way is policy else "by-webhook"
     with way(cluster):
         cluster.apply(*pod(name))
     wait_for_sync(

@@ -1,0 +1,1 @@
+"""The documents that the product answers to: what they say, statement by statement, and the test that shows it."""
