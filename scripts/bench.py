@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,13 @@ UPSTREAM = {
 
 
 @contextlib.contextmanager
-def running(*command: str) -> Iterator[tuple[str, int, float]]:
+def running(*command: str, program: Sequence[object] = (DRAY,)) -> Iterator[tuple[str, int, float]]:
     """dray, freshly started: where it listens, its process id, and how long it took."""
     with tempfile.TemporaryDirectory(prefix="dray-bench-") as data:
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             url = f"https://127.0.0.1:{s.getsockname()[1]}"
-        line = [DRAY, *command, "--listen", url[8:], "--data", data, "--admin-token", TOKEN]
+        line = [*map(str, program), *command, "--listen", url[8:], "--data", data, "--admin-token", TOKEN]
         began = time.monotonic()
         with (Path(data) / "log").open("wb") as log:
             process = subprocess.Popen(line, stdout=log, stderr=subprocess.STDOUT)
@@ -63,7 +63,7 @@ def running(*command: str) -> Iterator[tuple[str, int, float]]:
 def wait_ready(url: str, process: subprocess.Popen[bytes]) -> None:
     request = urllib.request.Request(f"{url}/readyz", headers={"Authorization": f"Bearer {TOKEN}"})
     context = ssl._create_unverified_context()
-    for _ in range(1500):
+    for _ in range(6000):
         if process.poll() is not None:
             break
         with contextlib.suppress(OSError), urllib.request.urlopen(request, context=context, timeout=2):
@@ -142,6 +142,19 @@ def cluster(data: Path, nodes: int) -> None:
         show("resident afterwards, MB", resident_mb(pid), UPSTREAM["resident_mb"], less_is_better=True)
 
 
+def latency() -> None:
+    print(
+        "Latency while 500 pods with claims a second are created, 500 nodes; ms at the 50th, 95th, 99th of 100"
+    )
+    quiet = ("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
+    with running("up", "--nodes", "0", *quiet) as (url, _, _):
+        figures = load(ROOT / "scripts" / "bench_latency.py", url)
+    show("scheduled meanwhile, pods_per_s", figures["pods_per_s"])
+    names = {"get": "GET", "list": "LIST of 500", "patch": "PATCH", "watch": "from PATCH to watch event"}
+    for name, what in names.items():
+        print(f"  {f'{what}, ms':38}" + "".join(f" {value:12,.1f}" for value in figures[name]), flush=True)
+
+
 def generations() -> None:
     print("Pods with claims of each generation, 10 nodes, 3 × 100 pods")
     quiet = ("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
@@ -153,6 +166,32 @@ def generations() -> None:
         print(
             f"  {f'{what}, pods_per_s':38} {figures[name]:12,.1f}   {figures[name] / slowest:6.1f} × classic"
         )
+
+
+def gangs() -> None:
+    print("Pods with claims in gangs, 500 nodes × 10 devices, 3 × 512 pods")
+    quiet = ("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
+    with running("up", "--nodes", "0", *quiet) as (url, pid, _):
+        figures = load(ROOT / "scripts" / "bench_gangs.py", url, "--pid", str(pid))
+    alone = figures["1"]["processor_ms"]
+    for size, what in (("1", "without gangs"), ("8", "gangs of 8"), ("64", "gangs of 64")):
+        rate, cost = figures[size]["pods_per_s"], figures[size]["processor_ms"]
+        print(
+            f"  {f'{what}, pods_per_s':38} {rate:12,.1f}   {cost:6.2f} ms of processor per pod   "
+            f"{cost / alone:5.2f} × without gangs"
+        )
+
+
+def booking() -> None:
+    print("Device booking on SQLite, processor time per life of a pod with a claim, on and off in turns")
+    quiet = ("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
+    bench = ROOT / "scripts" / "bench_booking.py"
+    with running("up", "--nodes", "0", *quiet, program=(sys.executable, bench, "--serve")) as (url, pid, _):
+        figures = load(bench, url, "--pid", str(pid))
+    show("without booking, µs", figures["off_us"])
+    show("with booking, µs", figures["on_us"])
+    cost, error = 100 * figures["share"], 100 * figures["error"]
+    print(f"  {'booking costs, % (at most 5)':38} {cost:12.1f} ± {error:.1f}")
 
 
 def node() -> None:
@@ -185,7 +224,22 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared", help="where bench/*.py are")
     parser.add_argument(
         "--only",
-        choices=["api", "auth", "cluster", "cluster-5000", "generations", "node", "pure", "simulated"],
+        choices=[
+            "api",
+            "auth",
+            "booking",
+            "cluster",
+            "cluster-5000",
+            "far-larger",
+            "gangs",
+            "generations",
+            "latency",
+            "node",
+            "pure",
+            "several",
+            "simulate",
+            "simulated",
+        ],
         help="one part only",
     )
     args = parser.parse_args()
@@ -197,13 +251,19 @@ def main() -> int:
         ],
         "api": lambda: api(args.data),
         "auth": lambda: script("bench_auth.py"),
+        "booking": booking,
+        "latency": latency,
         "generations": generations,
+        "gangs": gangs,
         "cluster": lambda: cluster(args.data, 500),
         "cluster-5000": lambda: cluster(args.data, 5000),
+        "far-larger": lambda: script("bench_large.py"),
+        "simulate": lambda: script("bench_simulate.py", "--traces", str(args.data / "traces" / "openb")),
+        "several": lambda: script("bench_several.py", "--data", str(args.data)),
     }
     for name, run in parts.items():
         if args.only in (None, name):
-            if name in ("api", "cluster", "cluster-5000") and not (args.data / "bench").is_dir():
+            if name in ("api", "cluster", "cluster-5000", "several") and not (args.data / "bench").is_dir():
                 print(f"{name}: the load generators are not at {args.data / 'bench'}")
                 continue
             run()

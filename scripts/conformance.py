@@ -31,6 +31,15 @@ DRAY = Path(sys.executable).parent / "dray"
 TOKEN = "admin-token"
 
 ALPHA_KINDS = "resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true,resource.k8s.io/v1alpha3=true"
+#: What the recordings of 1.37 have on beside the defaults: ``main``, and ``alpha`` with the newest of groups of pods.
+MAIN_137 = (
+    "DRAFractionalCapacityRange", "DRADerivedAttributes", "DRADeviceCompatibilityGroups",
+    "DRAPartitionableDevicesType", "DRAOptionalNodeOperations", "DRAListTypeAttributes",
+    "DRANodeAllocatableResources", "DRAResourcePoolStatus", "GenericWorkload", "DRAWorkloadResourceClaims",
+)  # fmt: skip
+ALPHA_137 = (
+    *MAIN_137, "TopologyAwareWorkloadScheduling", "CompositePodGroup", "PodGroupPreemptionPolicy", "WorkloadWithJob",
+)  # fmt: skip
 QUIET_PLUGINS = "ServiceAccount,TaintNodesByCondition"
 USERS = """\
 admin-token,admin,u-admin,"system:masters"
@@ -163,6 +172,17 @@ AUTHZ = (
     "--runtime-config", ALPHA_KINDS,
 )  # fmt: skip
 
+
+def release_137(*command: str, gates: tuple[str, ...]) -> tuple[str, ...]:
+    """How the recordings of 1.37 were made, with these gates on."""
+    kinds = f"scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true,{ALPHA_KINDS}"
+    flags = ("--emulate", "1.37", "--disable-admission-plugins", QUIET_PLUGINS, "--runtime-config", kinds)
+    return (*command, *flags, "--feature-gates", ",".join(f"{gate}=true" for gate in gates))
+
+
+SERVER_137 = ("server", "--authorization-mode", "AlwaysAllow")
+UP_137 = ("up", "--nodes", "0")
+
 SETS: dict[str, Recording | Problems] = {
     "cel-devices": Problems(command=("cel",), file="cel-devices.jsonl.gz", floor=1.0, same=same_evaluation),
     "allocator-table": Problems(
@@ -221,6 +241,36 @@ SETS: dict[str, Recording | Problems] = {
         folder="behaviour-130",
         floor=0.99,
         command=("up", "--nodes", "0", "--emulate", "1.30", "--disable-admission-plugins", QUIET_PLUGINS),
+    ),
+    "api-137": Recording(
+        folder="api-137",
+        floor=0.97,
+        command=release_137(*SERVER_137, gates=MAIN_137),
+        only=lambda name: not name.startswith(("alpha-", "gates-off-")),
+    ),
+    "api-137-alpha": Recording(
+        folder="api-137",
+        floor=0.97,
+        command=release_137(*SERVER_137, gates=ALPHA_137),
+        only=lambda name: name.startswith("alpha-"),
+    ),
+    "api-137-defaults": Recording(
+        folder="api-137",
+        floor=0.97,
+        command=release_137(*SERVER_137, gates=()),
+        only=lambda name: name.startswith("gates-off-"),
+    ),
+    "behaviour-137": Recording(
+        folder="behaviour-137",
+        floor=0.95,
+        command=release_137(*UP_137, gates=MAIN_137),
+        only=lambda name: not name.startswith("alpha-"),
+    ),
+    "behaviour-137-alpha": Recording(
+        folder="behaviour-137",
+        floor=0.95,
+        command=release_137(*UP_137, gates=ALPHA_137),
+        only=lambda name: name.startswith("alpha-"),
     ),
 }  # fmt: skip
 

