@@ -290,7 +290,8 @@ class Scheduler:
     def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         assert self._tasks is not None
         task = self._tasks.create_task(self._guard(work))
-        task.add_done_callback(lambda _: work.close())  # a task that is cancelled before it starts awaits nothing
+        # A task that is cancelled before it starts awaits nothing.
+        task.add_done_callback(lambda _: work.close())
 
     async def _guard(self, work: Coroutine[Any, Any, object]) -> None:
         """An error in the writes for one pod must not end the scheduler."""

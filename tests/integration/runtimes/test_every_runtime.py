@@ -629,9 +629,7 @@ def test_a_sub_path_shows_one_directory_or_file_of_its_volume(kind: str, tmp_pat
     async def play(runtime: Runtime) -> None:
         sandbox = await runtime.run_sandbox(pod(tmp_path))
         # The shell's complaint goes to the same stream as the rest, so that their order is certain.
-        script = (
-            "exec 2>&1; ls /mnt/directory; cat /mnt/file; echo written > /mnt/directory/new; echo no > /mnt/file"
-        )
+        script = "exec 2>&1; ls /mnt/directory; cat /mnt/file; echo written > /mnt/directory/new; echo no > /mnt/file"
         ended = await run_to_end(runtime, sandbox.id, shell(tmp_path, script, mounts=mounts))
         assert (await log_of(ended)).startswith(b"file\nfound\n")
         assert (volume / "deep/inside/new").read_text() == "written\n"
