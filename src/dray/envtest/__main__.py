@@ -12,16 +12,22 @@ def main() -> int:
 
         print(f"dray {__version__} as {role}")
         return 0
+    asked = not {"--help", "-h"}.isdisjoint(flags)
     if role == "kube-apiserver":
-        from dray.envtest.apiserver import run
+        from dray.envtest import apiserver
 
-        return run(flags)
+        return _say(apiserver.usage()) if asked else apiserver.run(flags)
     if role == "etcd":
-        from dray.envtest.etcd import run as run_etcd
+        from dray.envtest import etcd
 
-        return run_etcd(flags)
+        return _say(etcd.usage()) if asked else etcd.run(flags)
     print(f"dray.envtest: there is no stand-in {role!r}: kube-apiserver, etcd", file=sys.stderr)
     return 2
+
+
+def _say(text: str) -> int:
+    print(text, end="")
+    return 0
 
 
 if __name__ == "__main__":

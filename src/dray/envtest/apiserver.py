@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from dray import atomicfile
 from dray.app.options import Address, OptionError, ServerOptions, split_list
 from dray.envtest import flags
 
@@ -22,10 +23,32 @@ NODES: Final = "DRAY_ENVTEST_NODES"
 
 #: The flags that are understood. Whatever else comes is accepted, because a test-suite cannot know, and said once.
 _UNDERSTOOD: Final = {
-    "secure-port", "bind-address", "advertise-address", "cert-dir", "tls-cert-file", "tls-private-key-file",
-    "client-ca-file", "authorization-mode", "enable-admission-plugins", "disable-admission-plugins", "feature-gates",
-    "runtime-config", "token-auth-file", "anonymous-auth", "audit-policy-file", "audit-log-path",
-}  # fmt: skip
+    "advertise-address": "the address by which others reach this server",
+    "anonymous-auth": "whether requests without credentials are let in",
+    "audit-log-path": "a file, or - for the standard output",
+    "audit-policy-file": "which requests are logged",
+    "authorization-mode": "RBAC, Node, AlwaysAllow, ... as a list",
+    "bind-address": "the address to listen on",
+    "cert-dir": "where apiserver.crt and apiserver.key are",
+    "client-ca-file": "signs client certificates",
+    "disable-admission-plugins": "admission plugins that are off, as a list",
+    "enable-admission-plugins": "admission plugins that are on beside the usual ones, as a list",
+    "feature-gates": "Gate=true|false, as a list",
+    "runtime-config": "API versions that are served or not, as a list",
+    "secure-port": "the port to listen on",
+    "service-account-issuer": "the issuer of service accounts' tokens",
+    "service-account-signing-key-file": "signs service accounts' tokens",
+    "tls-cert-file": "the certificate to serve with",
+    "tls-private-key-file": "its key",
+    "token-auth-file": "users with tokens, as CSV",
+}
+#: These say what another flag already says, or hold here without being asked for.
+_IMPLIED: Final = frozenset({"service-account-key-file"})
+
+
+def usage() -> str:
+    about = "dray in the place of kube-apiserver: an API server in memory. Other flags are accepted and said once."
+    return flags.usage("kube-apiserver", about, _UNDERSTOOD)
 
 
 def server_options(given: Mapping[str, Sequence[str]], data: Path) -> ServerOptions:
@@ -63,13 +86,28 @@ def server_options(given: Mapping[str, Sequence[str]], data: Path) -> ServerOpti
         runtime_config=",".join(given.get("runtime-config", ())),
         token_file=file("token-auth-file"),
         anonymous=last("anonymous-auth", "true") == "true",
+        account_issuer=last("service-account-issuer"),
         audit_policy=file("audit-policy-file"),
         audit_log=last("audit-log-path"),
     )
 
 
 def without_meaning(given: Mapping[str, Sequence[str]]) -> list[str]:
-    return sorted(f"--{name}" for name in given if name not in _UNDERSTOOD)
+    return sorted(f"--{name}" for name in given if name not in _UNDERSTOOD and name not in _IMPLIED)
+
+
+def _take_signing_key(given: Mapping[str, Sequence[str]], data: Path) -> None:
+    """A suite that verifies service accounts' tokens by itself has the key's other half."""
+    if "service-account-signing-key-file" not in given:
+        return
+    path = Path(given["service-account-signing-key-file"][-1])
+    try:
+        key = path.read_bytes()
+    except OSError as problem:
+        raise OptionError(f"--service-account-signing-key-file {path}: {problem.strerror}") from None
+    kept = data / "pki" / "sa.key"
+    kept.parent.mkdir(mode=0o700, exist_ok=True)
+    atomicfile.write(kept, key, mode=0o600)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -82,7 +120,9 @@ def run(arguments: Sequence[str]) -> int:
         print(f"dray as kube-apiserver: without meaning here: {', '.join(ignored)}", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="dray-envtest-") as data:
         try:
-            asyncio.run(_serve(server_options(given, Path(data))))
+            options = server_options(given, Path(data))
+            _take_signing_key(given, options.data)
+            asyncio.run(_serve(options))
         except OptionError as problem:
             print(f"dray as kube-apiserver: {problem}", file=sys.stderr)
             return 1

@@ -12,6 +12,14 @@ from urllib.parse import urlsplit
 
 from dray.envtest import flags
 
+#: What envtest passes. dray keeps the data itself, so only the address means something here.
+_KNOWN: Final = {
+    "advertise-client-urls": "accepted, without meaning here",
+    "data-dir": "accepted, without meaning here",
+    "listen-client-urls": "where health checks are answered",
+    "listen-peer-urls": "accepted, without meaning here",
+    "unsafe-no-fsync": "accepted, without meaning here",
+}
 _ANSWERS: Final = {
     "/health": b'{"health":"true","reason":""}',
     "/version": b'{"etcdserver":"3.6.0","etcdcluster":"3.6.0"}',
@@ -29,6 +37,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Nobody wants to read this."""
+
+
+def usage() -> str:
+    return flags.usage("etcd", "dray in the place of etcd: it answers health checks.", _KNOWN)
 
 
 def run(arguments: Sequence[str]) -> int:

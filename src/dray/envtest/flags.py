@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+
+def usage(program: str, about: str, known: Mapping[str, str]) -> str:
+    """What ``--help`` prints. envtest looks here for a flag at the start of a line before it passes the flag."""
+    width = max(map(len, known))
+    lines = "".join(f"      --{name:<{width}}   {meaning}\n" for name, meaning in sorted(known.items()))
+    return f"{about}\n\nUsage:\n  {program} [flags]\n\nFlags:\n{lines}"
 
 
 def parse(arguments: Sequence[str]) -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -48,6 +49,9 @@ def assets(tmp_path: Path) -> Iterator[SimpleNamespace]:
             authority.ca_key.write_bytes(key)
         pki.sign(serving, "apiserver", "localhost", names=["localhost", "127.0.0.1"])
         pki.sign(clients, "admin", "default", groups=["system:masters"])
+        signer, signing_key = pki.new_ca()
+        (serving.folder / "sa-signer.crt").write_bytes(signer)
+        (serving.folder / "sa-signer.key").write_bytes(signing_key)
         etcd, secure = free_port(), free_port()
         client_url, peer_url = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{free_port()}"
         etcd_log = tmp_path / "etcd.log"
@@ -65,7 +69,7 @@ def assets(tmp_path: Path) -> Iterator[SimpleNamespace]:
             serving=serving,
             clients=clients,
             flags=[
-                "--advertise-address=127.0.0.1", "--allow-privileged=true", "--authorization-mode=RBAC",
+                "--allow-privileged=true", "--authorization-mode=RBAC",
                 "--bind-address=127.0.0.1", f"--cert-dir={serving.folder}", f"--client-ca-file={clients.ca}",
                 "--disable-admission-plugins=ServiceAccount", f"--etcd-servers={client_url}", f"--secure-port={secure}",
                 f"--service-account-issuer=https://127.0.0.1:{secure}/",
@@ -124,6 +128,44 @@ def test_a_whole_cluster_where_the_environment_asks_for_nodes(assets: SimpleName
                 [*kubectl, "get", "resourceslices"], capture_output=True, text=True, check=False
             ).stdout,
         )  # fmt: skip
+
+
+def test_tokens_of_service_accounts_are_signed_with_the_key_of_the_suite(assets: SimpleNamespace) -> None:
+    import jwt
+    from cryptography import x509
+
+    with running(assets.log, assets.kube_apiserver, *assets.flags):
+        wait_for_sync("the API server to be ready", lambda: is_ready(assets.url), log=assets.log.read_text)
+        admin = assets.clients.leaf("admin")
+        kubectl = [
+            str(TOOLS / "kubectl-1.36"), "--server", assets.url, "--certificate-authority", str(assets.serving.ca),
+            "--client-certificate", str(admin.certificate), "--client-key", str(admin.key),
+        ]  # fmt: skip
+        subprocess.run([*kubectl, "create", "serviceaccount", "robot"], check=True, capture_output=True)
+        made = subprocess.run(
+            [*kubectl, "create", "token", "robot"], check=True, capture_output=True, text=True
+        )
+    signer = x509.load_pem_x509_certificate((assets.serving.folder / "sa-signer.crt").read_bytes())
+    claims = jwt.decode(
+        made.stdout.strip(), signer.public_key(), algorithms=["ES256"], audience=f"{assets.url}/"
+    )  # type: ignore[arg-type]
+    assert (claims["iss"], claims["sub"]) == (f"{assets.url}/", "system:serviceaccount:default:robot")
+
+
+def test_help_ends_at_once_and_names_the_flags_that_envtest_looks_for(tmp_path: Path) -> None:
+    """envtest runs ``--help`` without a time limit and looks for flags at the start of a line."""
+    standins.write(tmp_path)
+    found = {
+        name: re.findall(
+            r"(?m)^\s*--([a-z-]+)\b",
+            subprocess.run(
+                [str(tmp_path / name), "--help"], capture_output=True, text=True, check=True, timeout=60
+            ).stdout,
+        )
+        for name in ("kube-apiserver", "etcd")
+    }
+    assert "unsafe-no-fsync" in found["etcd"]
+    assert "secure-port" in found["kube-apiserver"] and "insecure-port" not in found["kube-apiserver"]
 
 
 def test_flags_are_read_as_go_reads_them() -> None:
