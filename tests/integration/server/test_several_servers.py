@@ -12,6 +12,7 @@ import pytest
 from dray.api.claims import FINALIZER
 from dray.api.errors import AlreadyExists, Conflict, Forbidden, StatusError
 from dray.app.options import OptionError
+from dray.app.server import RunningServer
 from dray.client import resources
 from dray.client.client import Client
 from dray.client.leaderelection import LeaderElector
@@ -106,6 +107,42 @@ async def test_a_device_is_booked_once_and_a_name_is_one_claim_through_any_serve
                 return_exceptions=True,
             )
             assert [isinstance(outcome, AlreadyExists) for outcome in made].count(True) == 1, made
+
+
+def delay_feed(server: RunningServer, seconds: float) -> None:
+    """Let a server hear late of what is written to etcd, its own writes included."""
+    store: Any = server.api.store
+    receive = store._receive
+    store._receive = lambda events: asyncio.get_running_loop().call_later(seconds, receive, events)
+
+
+async def test_a_server_that_hears_late_of_slices_and_claims_books_as_any_other(
+    fresh_etcd: Etcd, tmp_path: Path
+):
+    async with (
+        servers(tmp_path, f"etcd://{fresh_etcd.endpoint}") as (one, two),
+        several_servers.client(one) as first,
+        several_servers.client(two) as second,
+    ):
+        for name in "abcd":
+            await first.transport.request("POST", CLAIMS, body=claim(name))
+        delay_feed(one, 0.3)
+        pool = {"name": "p", "generation": 1, "resourceSliceCount": 2}
+        of_node = {"driver": "d.example.com", "nodeName": "n", "pool": pool}
+        drawn = [{"counterSet": "gpu", "counters": {"memory": {"value": "4Gi"}}}]
+        for name, content in {
+            "counters": {"sharedCounters": [{"name": "gpu", "counters": {"memory": {"value": "8Gi"}}}]},
+            "devices": {"devices": [{"name": f"gpu-{n}", "consumesCounters": drawn} for n in range(3)]},
+        }.items():
+            body = {"metadata": {"name": name}, "spec": {**of_node, **content}}
+            await second.transport.request("POST", "/apis/resource.k8s.io/v1/resourceslices", body=body)
+        await allocate(first, "a", "gpu-0")
+        await allocate(first, "b", "gpu-1")
+        with pytest.raises(Conflict, match="not enough of counter memory"):
+            await allocate(second, "c", "gpu-2")
+        freed = {"status": {"allocation": None}}
+        await second.transport.request("PATCH", f"{CLAIMS}/a/status", body=freed, content_type=MERGE)
+        await allocate(first, "d", "gpu-0")
 
 
 async def test_two_servers_at_once_do_not_overshoot_a_quota(fresh_etcd: Etcd, tmp_path: Path):

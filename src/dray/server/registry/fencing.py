@@ -36,7 +36,9 @@ class Leaders:
         self._store = store
         self._records = KeyCache(store, PREFIX)
 
-    def operations(self, key: str, old: Lease | None, new: Lease | None) -> Sequence[Operation]:
+    def operations(
+        self, key: str, old: Lease | None, new: Lease | None, *, fresh: bool
+    ) -> Sequence[Operation]:
         """A Lease that gets another holder, or goes, has its record changed."""
         if old is None or key.startswith(_NODE_LEASES):
             return ()

@@ -86,7 +86,7 @@ async def _check_and_insert(
     key = call.resource.key(call.namespace, meta_["name"])
     if attributes.dry_run:
         writes.check_absent(call, key)
-        writes.check_companions(call, key, None, obj)
+        await writes.check_companions(call, key, None, obj)
         return Document(call.resource.cache.codecs, key, 0, hub=obj)
     return await writes.insert(call, key, obj)
 
@@ -204,7 +204,7 @@ async def _check_and_replace(
     if _finished(call, new, old):
         return await _remove_finished(call, new, current, dry_run=attributes.dry_run)
     if attributes.dry_run:
-        writes.check_companions(call, current.key, old, new)
+        await writes.check_companions(call, current.key, old, new)
         new["metadata"]["resourceVersion"] = str(current.revision)
         return WriteResult(Document(call.resource.cache.codecs, current.key, current.revision, hub=new))
     written = await writes.replace(call, current, new)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from dray.api import errors
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
-from dray.server.registry.resources import Resources
+from dray.server.registry.resources import Behind, Resources
 from dray.server.storage.keycache import KeyCache
 from dray.server.storage.watchcache import WatchCache
 from dray.store.interface import Delete, KeyValue, Operation, Put, Store
@@ -55,13 +55,17 @@ class ServiceRecords:
         self._records = records
         self._store = store
 
-    def operations(self, key: str, old: Service | None, new: Service | None) -> list[Operation]:
+    def operations(
+        self, key: str, old: Service | None, new: Service | None, *, fresh: bool
+    ) -> list[Operation]:
         before, after = _taken_by(old), _taken_by(new)
         operations: list[Operation] = []
         for what in sorted(after - before):
             at = f"{PREFIX}{what}"
             record = self._records.get(at)
             if record is not None and record.value.decode() != key and self._counts(record, what):
+                if not fresh:
+                    raise Behind
                 name = key.rpartition("/")[2]
                 problem = f"{what} was allocated to service {record.value.decode()} at the same time; please try again"
                 raise errors.conflict("services", "", name, problem)

@@ -15,6 +15,7 @@ from dray.api.objects import MOST_STORED
 from dray.api.scheme.kinds import Object
 from dray.server.endpoints.call import Call
 from dray.server.registry import fencing
+from dray.server.registry.resources import Behind
 from dray.server.storage.bridge import BridgedDocument
 from dray.server.storage.codec import Codecs
 from dray.server.storage.documents import Document
@@ -42,6 +43,7 @@ async def _write(
     Returns the revision of the write.
     """
     store, companions, leaders = call.api.store, call.resource.companions, call.api.leaders
+    fresh = not store.shared
     ttl = call.resource.kind.ttl
     # Leases are written by their holders, and what goes by itself (events) harms nobody.
     fenced = leaders is not None and companions is not leaders and ttl is None
@@ -49,7 +51,12 @@ async def _write(
     while True:
         others: Sequence[Operation] = conditions
         if companions is not None:
-            others = (*others, *companions.operations(key, old, new))
+            try:
+                others = (*others, *companions.operations(key, old, new, fresh=fresh))
+            except Behind:
+                await store.wait_until_fresh()
+                fresh = True
+                continue
         if claimed and leaders is not None:
             others = (*others, await leaders.condition(claimed))
         if not others:
@@ -70,10 +77,11 @@ async def _write(
             companions.learn(e.key, e.current)
 
 
-def check_companions(call: Call, key: str, old: Object | None, new: Object | None) -> None:
+async def check_companions(call: Call, key: str, old: Object | None, new: Object | None) -> None:
     """Raise what would stand against a write that is not made."""
     if call.resource.companions is not None:
-        call.resource.companions.operations(key, old, new)
+        await call.api.store.wait_until_fresh()
+        call.resource.companions.operations(key, old, new, fresh=True)
 
 
 async def insert(call: Call, key: str, obj: Object) -> Document:

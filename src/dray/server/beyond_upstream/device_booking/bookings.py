@@ -25,6 +25,7 @@ from dray.server.beyond_upstream.device_booking.records import (
     counter_set_key,
     device_key,
 )
+from dray.server.registry.resources import Behind
 from dray.server.storage.keycache import KeyCache
 from dray.store.interface import KeyValue, Operation
 
@@ -48,14 +49,26 @@ class DeviceBookings:
         self._pools = pools
 
     def operations(
-        self, key: str, old: ResourceClaim | None, new: ResourceClaim | None
+        self, key: str, old: ResourceClaim | None, new: ResourceClaim | None, *, fresh: bool
     ) -> Sequence[Operation]:
-        """What goes into the transaction that replaces ``old`` by ``new``; a conflict if another claim is in the way."""
+        """What goes into the transaction that replaces ``old`` by ``new``; a conflict if another claim is in the way.
+
+        The transaction guards the records, not the slices. A server that has not heard of a device's slice yet knows
+        neither its capacity nor its counters, so it catches up before it books such a device.
+        """
         decided = self.decide(key, old, new)
+        if not fresh and (isinstance(decided, Refusal) or (decided and self._unpublished(new))):
+            raise Behind
         if isinstance(decided, Refusal):
             name = key.rpartition("/")[2]
             raise errors.conflict("resourceclaims", "resource.k8s.io", name, decided.problem)
         return decided
+
+    def _unpublished(self, claim: ResourceClaim | None) -> bool:
+        return any(
+            device.device not in self._pools.get(device.pool_id).devices
+            for device in shares(claim, allocation_of(claim))
+        )
 
     def learn(self, key: str, current: KeyValue | None) -> None:
         """A transaction was refused because the record ``key`` has changed."""
@@ -91,21 +104,23 @@ class DeviceBookings:
         others = {claim: held for claim, held in record.claims.items() if claim != key}
         if checked and (others or share.consumed) and (problem := self._in_the_way(device, share, others)):
             return Refusal(problem)
-        counters = record.counters
-        if not record.claims:
-            counters = self._pools.get(device.pool_id).consumed_counters(device.device)
+        counters = self._pools.get(device.pool_id).consumed_counters(device.device)
+        if counters is None:
+            counters = record.counters
+        for counter_set in record.counters.keys() - counters.keys():
+            leave(draft, device, counter_set)
         for counter_set, amounts in counters.items():
             if problem := self._draw(draft, device, counter_set, amounts, checked=checked):
                 return Refusal(problem)
-        if record.claims.get(key) != share:
+        if record.claims.get(key) != share or record.counters != counters:
             draft.set(at, DeviceRecord({**others, key: share}, counters))
         return None
 
     def _in_the_way(self, device: DeviceID, share: Share, others: Mapping[str, Share]) -> str:
-        for claim, other in others.items():
-            if not (share.shared and other.shared):
-                return f"device {device} is allocated to claim {claim}"
         pool = self._pools.get(device.pool_id)
+        for claim, other in others.items():
+            if not (share.shared and other.shared) or pool.is_exclusive(device.device):
+                return f"device {device} is allocated to claim {claim}"
         for name, amount in share.consumed.items():
             capacity = pool.capacity(device.device, name)
             if capacity is None:
@@ -124,9 +139,15 @@ class DeviceBookings:
         record = draft.get(CounterSetRecord, at)
         others = {name: drawn for name, drawn in record.devices.items() if name != device.device}
         if checked:
-            published = self._pools.get(device.pool_id).counters.get(counter_set, {})
+            pool = self._pools.get(device.pool_id)
+            published = pool.counters.get(counter_set, {})
+            # A pool may say by now that a device draws something else than it did when it was booked.
+            now = [
+                recorded if (drawn := pool.consumed_counters(other)) is None else drawn.get(counter_set, {})
+                for other, recorded in others.items()
+            ]
             for name, amount in sorted(amounts.items()):
-                used = sum((_amount(drawn, name) for drawn in others.values()), _ZERO)
+                used = sum((_amount(drawn, name) for drawn in now), _ZERO)
                 if used + Quantity.parse(amount) > published.get(name, _ZERO):
                     holders = self._holders(draft, device.pool_id, others)
                     return (
@@ -156,10 +177,15 @@ def release(draft: Draft, device: DeviceID, key: str, uid: str) -> None:
     draft.set(at, DeviceRecord(left, record.counters))
     if not left:
         for counter_set in record.counters:
-            at = counter_set_key(device.driver, device.pool, counter_set)
-            drawn = draft.get(CounterSetRecord, at).devices
-            if device.device in drawn:
-                draft.set(at, CounterSetRecord({d: a for d, a in drawn.items() if d != device.device}))
+            leave(draft, device, counter_set)
+
+
+def leave(draft: Draft, device: DeviceID, counter_set: str) -> None:
+    """Let a device no longer draw on a counter set."""
+    at = counter_set_key(device.driver, device.pool, counter_set)
+    drawn = draft.get(CounterSetRecord, at).devices
+    if device.device in drawn:
+        draft.set(at, CounterSetRecord({d: a for d, a in drawn.items() if d != device.device}))
 
 
 def shares(claim: ResourceClaim | None, allocation: AllocationResult | None) -> dict[DeviceID, Share]:

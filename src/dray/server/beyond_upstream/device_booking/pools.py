@@ -16,15 +16,18 @@ if TYPE_CHECKING:
 
 
 class PublishedPool(NamedTuple):
-    """What the slices of a pool's newest generation say."""
+    """What the slices of a pool say; where generations differ, the newest.
+
+    A driver replaces the slices of a pool one by one. What the newer ones do not say yet, the older ones still do: a
+    scheduler that has seen no more than these allocates by them.
+    """
 
     devices: Mapping[str, Device]
     counters: Mapping[str, Mapping[str, Quantity]]  # by counter set and name
 
     @classmethod
     def of(cls, published: Collection[ResourceSlice]) -> PublishedPool:
-        newest = max(map(slices.generation, published), default=0)
-        specs = [one["spec"] for one in published if slices.generation(one) == newest]
+        specs = [one["spec"] for one in sorted(published, key=slices.generation)]
         return cls(
             {device["name"]: device for spec in specs for device in spec.get("devices") or ()},
             {
@@ -44,10 +47,15 @@ class PublishedPool(NamedTuple):
         found = (published.get("capacity") or {}).get(name)
         return Quantity.from_json(found["value"]) if found is not None else None
 
-    def consumed_counters(self, device: str) -> dict[str, Amounts]:
-        """What a device draws from which counter set, once somebody has it."""
+    def is_exclusive(self, device: str) -> bool:
+        """Whether a device can only be had as a whole; not if nobody publishes it."""
+        published = self.devices.get(device)
+        return published is not None and not published.get("allowMultipleAllocations")
+
+    def consumed_counters(self, device: str) -> dict[str, Amounts] | None:
+        """What a device draws from which counter set, once somebody has it; None if nobody publishes it."""
         if (published := self.devices.get(device)) is None:
-            return {}
+            return None
         found: dict[str, Amounts] = {}
         for consumption in published.get("consumesCounters") or ():
             amounts = found.setdefault(consumption["counterSet"], {})

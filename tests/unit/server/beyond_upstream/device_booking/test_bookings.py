@@ -233,3 +233,57 @@ async def test_a_dry_run_is_refused_as_the_write_would_be_and_books_nothing():
         else:
             await attempt
     assert list(await records(client)) == ["devices/d.example.com/p/gpu-0"]
+
+
+async def test_a_share_of_a_device_that_can_only_be_had_whole_is_refused():
+    client = await claims("a", "b")
+    await publish(client, {"name": "gpu-0"})
+    uids = [f"00000000-0000-4000-8000-00000000000{i}" for i in range(2)]
+    await give(client, "a", "gpu-0", shareID=uids[0])
+    with pytest.raises(Conflict, match="gpu-0 is allocated to claim default/a"):
+        await give(client, "b", "gpu-0", shareID=uids[1])
+
+
+async def test_counters_are_drawn_while_a_driver_replaces_the_slices_of_its_pool_one_by_one():
+    """The scheduler has allocated by the generation that is complete, and half of the next one is there already."""
+    client = await claims("a", "b", "c")
+    consumes = [{"counterSet": "gpu", "counters": {"memory": {"value": "4Gi"}}}]
+    await publish(client, sharedCounters=[{"name": "gpu", "counters": {"memory": {"value": "8Gi"}}}])
+    await publish(client, *({"name": f"part-{i}", "consumesCounters": consumes} for i in range(3)))
+    await client.request(
+        "PATCH",
+        "/apis/resource.k8s.io/v1/resourceslices/counters",
+        body={"spec": {"pool": {"generation": 2}}},
+        content_type="application/merge-patch+json",
+    )
+    await give(client, "a", "part-0")
+    await give(client, "b", "part-1")
+    with pytest.raises(Conflict, match="not enough of counter memory"):
+        await give(client, "c", "part-2")
+
+
+async def test_a_booked_device_counts_with_what_its_pool_says_today():
+    client = await claims("a", "b", "c")
+
+    async def devices(memory: str, method: str, path: str = "") -> None:
+        consumes = [{"counterSet": "gpu", "counters": {"memory": {"value": memory}}}]
+        body: dict[str, Any] = {
+            "metadata": {"name": "devices"},
+            "spec": {
+                "driver": "d.example.com",
+                "nodeName": "n",
+                "pool": {"name": "p", "generation": 1, "resourceSliceCount": 2},
+                "devices": [{"name": f"part-{i}", "consumesCounters": consumes} for i in range(3)],
+            },
+        }
+        content = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        await client.request(
+            method, f"/apis/resource.k8s.io/v1/resourceslices{path}", body=body, content_type=content
+        )
+
+    await publish(client, sharedCounters=[{"name": "gpu", "counters": {"memory": {"value": "8Gi"}}}])
+    await devices("6Gi", "POST")
+    await give(client, "a", "part-0")
+    await devices("2Gi", "PATCH", "/devices")  # a scheduler counts 2Gi for part-0 from now on
+    await give(client, "b", "part-1")
+    await give(client, "c", "part-2")
