@@ -65,16 +65,6 @@ SPREAD = Policy("spread", _spread)
 POLICIES = {policy.name: policy for policy in (DEFAULT, PACK, SPREAD)}
 
 
-def occupancy(pools: Iterable[Pool], usage: Usage) -> float:
-    """The part of a node's devices that is in use, from 0 to 1: what a scheduler packs or spreads nodes by."""
-    total = used = 0
-    for pool in pools:
-        part = usage.of(pool.id)
-        total += len(pool.devices)
-        used += sum(part.touches(device.name) for device in pool.devices)
-    return used / total if total else 0.0
-
-
 class _Situation:
     """How much is left of what each device belongs to."""
 

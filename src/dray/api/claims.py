@@ -147,8 +147,15 @@ def group_reference(group: PodGroup) -> ResourceClaimConsumerReference:
     }
 
 
+def reserved_for(
+    claim: ResourceClaim | ClassicResourceClaim,
+) -> Sequence[ResourceClaimConsumerReference]:
+    """Whom the claim is reserved for: pods, or groups of pods."""
+    return (claim.get("status") or {}).get("reservedFor") or ()
+
+
 def is_reserved_for(claim: ResourceClaim | ClassicResourceClaim, uid: str) -> bool:
-    return any(entry.get("uid") == uid for entry in (claim.get("status") or {}).get("reservedFor") or ())
+    return any(entry.get("uid") == uid for entry in reserved_for(claim))
 
 
 def may_use(pod: Pod, claim: ResourceClaim | ClassicResourceClaim) -> bool:
@@ -157,8 +164,7 @@ def may_use(pod: Pod, claim: ResourceClaim | ClassicResourceClaim) -> bool:
         return True
     group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
     return group is not None and any(
-        entry.get("resource") == "podgroups" and entry.get("name") == group
-        for entry in (claim.get("status") or {}).get("reservedFor") or ()
+        entry.get("resource") == "podgroups" and entry.get("name") == group for entry in reserved_for(claim)
     )
 
 
@@ -174,10 +180,6 @@ def allocation(claim: ResourceClaim) -> AllocationResult | None:
 def allocation_results(claim: ResourceClaim) -> Sequence[DeviceRequestAllocationResult]:
     """The devices that are allocated to the claim."""
     return ((allocation(claim) or {}).get("devices") or {}).get("results") or ()
-
-
-def reserved_for(claim: ResourceClaim) -> Sequence[ResourceClaimConsumerReference]:
-    return (claim.get("status") or {}).get("reservedFor") or ()
 
 
 def base_request(name: str) -> str:

@@ -15,11 +15,6 @@ def taints(node: Node) -> Sequence[Taint]:
     return (node.get("spec") or {}).get("taints") or ()
 
 
-def is_unschedulable(node: Node) -> bool:
-    """Whether the node is cordoned."""
-    return bool((node.get("spec") or {}).get("unschedulable"))
-
-
 def condition(node: Node, type_: str) -> NodeCondition | None:
     return objects.find_condition((node.get("status") or {}).get("conditions"), type_)
 

@@ -20,11 +20,6 @@ def generation(resource_slice: ResourceSlice) -> int:
     return resource_slice["spec"]["pool"].get("generation") or 0
 
 
-def slice_count(resource_slice: ResourceSlice) -> int:
-    """How many slices make the pool complete."""
-    return resource_slice["spec"]["pool"].get("resourceSliceCount") or 0
-
-
 def node_name(resource_slice: ResourceSlice) -> str:
     """The node whose devices the slice lists; empty if they are not of one node."""
     return resource_slice["spec"].get("nodeName") or ""

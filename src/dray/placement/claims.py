@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
+from dray.api.claims import reserved_for
+
 if TYPE_CHECKING:
     from dray.allocation import Reasons
     from dray.api.types.resource import ResourceClaim
@@ -138,5 +140,5 @@ class ClaimPlugin(Protocol):
 
 def is_unused(claim: ResourceClaim | ClassicClaim, pod: PodInfo) -> bool:
     """Whether a claim is reserved for no pod, or for this one alone."""
-    reserved = (claim.get("status") or {}).get("reservedFor") or ()
+    reserved = reserved_for(claim)
     return not reserved or (len(reserved) == 1 and reserved[0].get("uid") == pod.uid)

@@ -8,7 +8,7 @@ devices for all members at once. What is assumed meanwhile is taken back unless 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from dray.placement.joint_search import JointSearch
@@ -391,10 +391,6 @@ def pod_message(result: GroupResult, uid: str, *, before_preemption: str) -> str
         case Bind():
             return f"{UNSCHEDULABLE}, {result.message}"
     return before_preemption
-
-
-def with_reasons(result: GroupResult, *reasons: str) -> GroupResult:
-    return replace(result, reasons=(*result.reasons, *reasons))
 
 
 def _too_few(what: str, wanted: int, scheduled: int, left: int) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dray.api.claims import reserved_for
 from dray.simulate.engine import simulate
 from dray.simulate.model import UNITS_PER_DEVICE, Arrival, Cluster, Options, PodOutcome, SimulationError
 from dray.simulate.sources.manifests import Manifests
@@ -171,7 +172,7 @@ def without_node(cluster: Cluster, name: str) -> tuple[Cluster, list[Arrival]]:
     freed = {pod["metadata"]["uid"]: [] for pod in gone}  # type: dict[str, list[ResourceClaim]]
     kept: list[ResourceClaim] = []
     for claim in cluster.claims:
-        users = [one["uid"] for one in (claim.get("status") or {}).get("reservedFor") or ()]
+        users = [one["uid"] for one in reserved_for(claim)]
         if users and all(uid in freed for uid in users):
             freed[users[0]].append({**claim, "status": {}})
         else:

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 from dray.allocation import DEFAULT, PACK, POLICIES, SPREAD, DeviceID, Plan, Usage
-from dray.allocation.policies import occupancy
 from tests.support.allocation import (
     DRIVER,
-    EVERYTHING,
     claim,
     counter_set,
     device,
     devices_of,
     draws,
     inventory,
-    node,
     request,
     resource_slice,
     run,
@@ -88,11 +85,3 @@ def test_devices_with_binding_conditions_stay_last() -> None:
     )
     for policy in (PACK, SPREAD):
         assert devices_of(run(stock, claim(request("r")), policy=policy)) == [["d0"]]
-
-
-def test_occupancy_is_the_part_of_a_node_that_is_in_use() -> None:
-    stock = inventory(resource_slice(*(device(f"d{i}") for i in range(4))))
-    pools = stock.pools(node(), EVERYTHING)
-    assert occupancy(pools, Usage()) == 0.0
-    assert occupancy(pools, taken("d0")) == 0.25
-    assert occupancy((), Usage()) == 0.0

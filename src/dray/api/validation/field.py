@@ -57,7 +57,6 @@ class ErrorType(Enum):
     FORBIDDEN = ("FieldValueForbidden", "Forbidden")
     TOO_LONG = ("FieldValueTooLong", "Too long")
     TOO_MANY = ("FieldValueTooMany", "Too many")
-    TOO_FEW = ("FieldValueTooFew", "Too few")
     TOO_SHORT = ("FieldValueTooShort", "Too short")
     INTERNAL = ("InternalError", "Internal error")
     TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")

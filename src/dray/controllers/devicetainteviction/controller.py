@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         DeviceRequestAllocationResult,
         DeviceTaintRule,
         ResourceClaim,
-        ResourceClaimConsumerReference,
         ResourceSlice,
     )
 
@@ -170,7 +169,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
         elif after and not before:
             self._claim_allocated(new, after)
         elif after and (self._pending_evictions or key_of(new) in self._evictions):
-            if _reserved(old) != _reserved(new):
+            if claims.reserved_for(old) != claims.reserved_for(new):
                 self._check_consumers(old)
             self._check_consumers(new)
 
@@ -206,7 +205,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
         if not self._evictions and not self._pending_evictions:
             return
         namespace = claim["metadata"]["namespace"]
-        for consumer in _reserved(claim):
+        for consumer in claims.reserved_for(claim):
             if consumer["resource"] == "podgroups":
                 for member in list(self._pods.items()):
                     if member["metadata"]["namespace"] == namespace and claims.may_use(member, claim):
@@ -370,7 +369,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
             claim = self._claims.get(*key)
             if claim is None or not any(r.rule_uid == uid for r in its.reasons):
                 continue
-            for consumer in _reserved(claim):
+            for consumer in claims.reserved_for(claim):
                 pod = self._pods.get(key.namespace, consumer["name"])
                 if pod is not None and pod["metadata"]["uid"] == consumer["uid"] and _pending(pod, claim):
                     pods.add((key.namespace, consumer["uid"]))
@@ -414,10 +413,6 @@ def _pool_id(document: ResourceSlice) -> PoolID:
 def _pod_ref(pod: Pod) -> PodRef:
     metadata = pod["metadata"]
     return PodRef(metadata["namespace"], metadata["name"], metadata["uid"])
-
-
-def _reserved(claim: ResourceClaim) -> Sequence[ResourceClaimConsumerReference]:
-    return (claim.get("status") or {}).get("reservedFor") or ()
 
 
 def _statuses(pod: Pod) -> Sequence[PodResourceClaimStatus] | None:

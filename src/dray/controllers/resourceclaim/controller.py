@@ -216,8 +216,7 @@ class ResourceClaimController(Controller[WorkItem], Generic[Claim, Template]):
         metadata = claim["metadata"]
         if "deletionTimestamp" in metadata:
             return True
-        reserved = (claim.get("status") or {}).get("reservedFor")
-        if reserved:
+        if reserved := claims.reserved_for(claim):
             return not all(self._is_used_by(metadata["namespace"], entry) for entry in reserved)
         return owner is not None and self._is_abandoned(metadata["namespace"], owner)
 
@@ -297,7 +296,7 @@ class ResourceClaimController(Controller[WorkItem], Generic[Claim, Template]):
         claim = self._claims.get(key.namespace, key.name)
         if claim is None or not self._generation.is_of_this_generation(claim):
             return
-        consumers = (claim.get("status") or {}).get("reservedFor") or ()
+        consumers = claims.reserved_for(claim)
         if self._skips_claims_with_other_consumers and any(
             c.get("apiGroup") or c["resource"] != "pods" for c in consumers
         ):

@@ -32,7 +32,6 @@ class RequestInfo(msgspec.Struct, frozen=True):
     name: str = ""
     subresource: str = ""
     rest: tuple[str, ...] = ()  # what follows the subresource
-    legacy_watch: bool = False  # /api/v1/watch/...
 
     @property
     def long_running(self) -> bool:
@@ -69,6 +68,4 @@ def request_info(method: str, path: str, query: Query) -> RequestInfo:
             verb = "watch" if query.boolean("watch") else "list"
         elif verb == "delete":
             verb = "deletecollection"
-    return RequestInfo(
-        path, verb, prefix, group, version, namespace, resource, name, subresource, rest, legacy
-    )
+    return RequestInfo(path, verb, prefix, group, version, namespace, resource, name, subresource, rest)
