@@ -10,7 +10,7 @@ import msgspec
 from dray.allocation.attributes import Values
 from dray.allocation.features import Features
 from dray.api.semver import Version
-from dray.api.shortcache import cache_by_length
+from dray.api.textcache import cache_by_length
 from dray.cel import CompileError, EvaluationError, compiler
 from dray.cel.environment import devices as cel_devices
 from dray.cel.environment.devices import EXPRESSIONS_KEPT, MAX_COST, Selector, compile, environment, size_hint

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.quantity import Quantity
-from dray.api.shortcache import cache_short
+from dray.api.textcache import cache_short
 
 if TYPE_CHECKING:
     from dray.api.types.core import PodSpec

@@ -11,7 +11,7 @@ import re
 from enum import Enum
 from typing import Final
 
-from dray.api.shortcache import cache_short
+from dray.api.textcache import cache_short
 
 _MAX: Final = (1 << 63) - 1
 _MIN: Final = -(1 << 63)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from dray.api.shortcache import cache_short
+from dray.api.textcache import cache_short
 from dray.api.validation import names
 from dray.api.validation.field import FieldError, Path, invalid, not_supported, quote
 

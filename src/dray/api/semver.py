@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from dray.api.shortcache import cache_short
+from dray.api.textcache import cache_short
 from dray.api.validation.field import quote
 
 _DIGITS: Final = frozenset("0123456789")

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal
 
 from dray.api.errors import AlreadyExists, Expired, Gone
-from dray.client.loopshare import WORKERS
 from dray.client.resources import PODS, SERVICE_ACCOUNTS, Resource, T
+from dray.client.timeslice import WORKERS
 from dray.client.transport import AnyReply, Transport, WatchStream, WebSocket
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from dray.api.errors import BadRequest, Expired, Gone, Invalid, StatusError
 from dray.backoff import Backoff
 from dray.client.cache import IndexFunc, Store
 from dray.client.client import Client
-from dray.client.loopshare import WORKERS
 from dray.client.resources import ObjectKey, Resource, T, key_of
+from dray.client.timeslice import WORKERS
 from dray.client.transport import AnyEvent
 
 if TYPE_CHECKING:

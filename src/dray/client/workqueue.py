@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from dray.api.errors import StatusError
-from dray.client.loopshare import WORKERS
+from dray.client.timeslice import WORKERS
 from dray.metrics.workqueue import QueueWatch
 
 _log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dray.allocation import AllocationError, Reasons
-from dray.placement import advice, preemption
+from dray.placement import preemption, reason_summary
 from dray.placement.group_preemption import whole_groups
 from dray.placement.outcome import Bind, Failure, Gated, Outcome, Unschedulable
 from dray.placement.plugins import dynamic_resources
@@ -141,9 +141,9 @@ def _unschedulable(
     message = fit_error_message(outcome.nodes, outcome.rejections.values(), after=result.message)
     reasons = _reasons(outcome, attempt, framework.placement.cluster)
     if (
-        framework.quirks.adds_advice
+        framework.quirks.adds_reason_summary
         and result.candidate is None
-        and (hint := advice.summary(reasons, nodes=outcome.nodes))
+        and (hint := reason_summary.summary(reasons, nodes=outcome.nodes))
     ):
         message = f"{message} {hint}"
     return Unschedulable(
@@ -166,7 +166,7 @@ def _reasons(
     refused = (
         name for name, rejection in outcome.rejections.items() if rejection.plugin == dynamic_resources.PLUGIN
     )
-    sample = islice(refused, advice.SAMPLE)
+    sample = islice(refused, reason_summary.SAMPLE)
     return attempt.reasons([node for name in sample if (node := cluster.get(name)) is not None])
 
 

@@ -27,7 +27,7 @@ class PlacementQuirks:
     #: VolumeBinding says "had volume node affinity conflict".
     names_volume_conflict: bool = False
     #: The message of an unschedulable pod ends with what would help it.
-    adds_advice: bool = True
+    adds_reason_summary: bool = True
     #: When the PreFilter of another plugin rejects a pod, the PostFilter of DynamicResources fails with "not found",
     #: and preemption is not tried.
     postfilter_needs_cycle_state: bool = False
@@ -85,7 +85,7 @@ class PlacementQuirks:
             scores_balance_without_requests=release < V1_33,
             scores_balance_by_improvement=release >= V1_36,
             names_volume_conflict=release < V1_33,
-            adds_advice=not emulated,
+            adds_reason_summary=not emulated,
             postfilter_needs_cycle_state=emulated,
             filters_devices_on_every_node=emulated,
             allocates_claims="DynamicResourceAllocation" in gates,

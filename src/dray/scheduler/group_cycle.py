@@ -1,6 +1,6 @@
 """Attempts for groups of pods: a group gets its nodes and devices as a whole, or its members are told why not.
 
-Where nothing is emulated, groups stand in line (``line``). Nothing is held for a group that does not fit.
+Where nothing is emulated, groups wait in line (``backfill``). Nothing is held for a group that does not fit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dray.placement.group_preemption import GroupPreemption, NoVictims, Victims
 from dray.placement.outcome import Bind, Unschedulable
 from dray.placement.plugins.dynamic_resources import PLUGIN
 from dray.placement.preemption import Candidate
+from dray.scheduler.backfill import Backfill, in_line_message
 from dray.scheduler.events.pod_status import timestamp
-from dray.scheduler.line import Line, in_line_message
 from dray.scheduler.queue.queueing_hints import IN_LINE
 
 if TYPE_CHECKING:
@@ -92,7 +92,9 @@ class GroupCycles:
         self._spawn = spawn
         self._clock = clock
         self._monotonic = monotonic
-        self.line = Line(claim_cache, pending, listers, scheduler_of=self._scheduler, monotonic=monotonic)
+        self.backfill = Backfill(
+            claim_cache, pending, listers, scheduler_of=self._scheduler, monotonic=monotonic
+        )
 
     @property
     def _groups(self) -> PendingGroups:
@@ -129,7 +131,7 @@ class GroupCycles:
             return
         if any(result.placed for result in results.values()):
             ahead = (
-                self.line.delayed_by(root, entry, framework, scheduler)
+                self.backfill.delayed_by(root, entry, framework, scheduler)
                 if framework.quirks.gangs_stand_in_line and not entry.goes_first
                 else None
             )
@@ -228,7 +230,7 @@ class GroupCycles:
             for member, bind in bound:
                 await self._bindings.slots.acquire()
                 self._bindings.start(member, bind, framework)
-        self.line.forget()
+        self.backfill.forget()
         self._let_others_try()
 
     def _scheduled(self, groups: Iterable[PodGroupInfo], framework: Framework) -> None:
@@ -371,7 +373,7 @@ class GroupCycles:
             )
         )
 
-    # -- the line ---------------------------------------------------------------------------------------------------
+    # -- backfill ---------------------------------------------------------------------------------------------------
 
     def _wait_in_line(self, entry: QueuedPodInfo, gangs: Sequence[Gang], ahead: PendingGroup) -> None:
         message = in_line_message(ahead)

@@ -125,7 +125,7 @@ class Scheduler:
             self._binding_cycles, spawn=self._spawn, clock=clock, monotonic=monotonic,
         )  # fmt: skip
         stand_in_line = schedules_groups and placement_quirks.gangs_stand_in_line
-        self._line = self._group_cycles.line if stand_in_line else None
+        self._backfill = self._group_cycles.backfill if stand_in_line else None
         self.metrics.register_gauges(
             pending=lambda: self.queue.counts, rejected=self._rejected, cached=self._cached
         )
@@ -244,8 +244,12 @@ class Scheduler:
         )
         try:
             decision = attempt()
-            if self._line is not None and isinstance(decision, Bind) and not self._line.nobody_waits():
-                decision = self._line.admit(entry, decision, framework, attempt)
+            if (
+                self._backfill is not None
+                and isinstance(decision, Bind)
+                and not self._backfill.nobody_waits()
+            ):
+                decision = self._backfill.admit(entry, decision, framework, attempt)
         except EvaluationPending as pending:
             self._evaluate(entry, pending, framework)
             return False

@@ -55,7 +55,7 @@ from dray.server.clock import Clock
 from dray.server.endpoints import negotiation
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.decoder import Decoder
-from dray.server.endpoints.large import LargeWork
+from dray.server.endpoints.largedocuments import LargeDocuments
 from dray.server.endpoints.requestinfo import RequestInfo, request_info
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import RawBody, Response
@@ -121,7 +121,7 @@ class APIServer:
         self._memory = ValidationCache()
         self.resources = Resources(store, release=version.emulation)
         self.decoder = Decoder(self.resources)
-        self.large_work = LargeWork()
+        self.large_documents = LargeDocuments()
         self.handlers = HandlerTable()
         self._routes: dict[tuple[str | bool, ...], _Route] = {}  # by the shape of the request
         self.resources.on_change(self._routes.clear)
@@ -175,7 +175,7 @@ class APIServer:
         try:
             if not proxied and is_large(request.body):
                 try:
-                    await convert_large(request, self.large_work)
+                    await convert_large(request, self.large_documents)
                 except UnreadableYAML as e:
                     raise e.in_words_of(self.api_quirks) from None
             try:

@@ -457,8 +457,8 @@ class _Simulation:
             decide, pod, self._framework, spread=self._spread(pod), explains=self._options.explains
         )
         decision = attempt()
-        if len(self._groups) and isinstance(decision, Bind) and not self._gangs.line.nobody_waits():
-            decision = self._gangs.line.admit(entry, decision, self._framework, attempt)
+        if len(self._groups) and isinstance(decision, Bind) and not self._gangs.backfill.nobody_waits():
+            decision = self._gangs.backfill.admit(entry, decision, self._framework, attempt)
         match decision:
             case Bind(node, reservation):
                 assert reservation is None or isinstance(reservation, DeviceReservation)

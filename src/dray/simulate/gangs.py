@@ -1,6 +1,6 @@
 """Groups of pods in virtual time: the scheduler's own group cycles, with the engine in place of an API server.
 
-``GroupCycles`` decides, waits in line, back-fills and preempts as it does in a cluster. What it would write is done by the
+``GroupCycles`` decides, waits in line, backfills and preempts as it does in a cluster. What it would write is done by the
 engine, after the attempt, as a cluster would hear of it.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dray.placement.plugins.pod_topology_spread import SpreadConstraint
     from dray.placement.preemption import Candidate
     from dray.placement.profiles import Framework, Profiles
-    from dray.scheduler.line import Line
+    from dray.scheduler.backfill import Backfill
     from dray.scheduler.queue.pending_groups import PendingGroup
     from dray.scheduler.queue.pending_pods import PendingPods
     from dray.scheduler.queue.scheduling_queue import QueuedPodInfo
@@ -60,8 +60,8 @@ class Gangs:
         )  # fmt: skip
 
     @property
-    def line(self) -> Line:
-        return self._cycles.line
+    def backfill(self) -> Backfill:
+        return self._cycles.backfill
 
     def attempt(self, entry: QueuedPodInfo) -> None:
         _run(self._cycles.attempt(entry, cast("PendingGroup", entry.gang)))

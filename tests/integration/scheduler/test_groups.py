@@ -11,7 +11,7 @@ import pytest
 
 from dray.client.resources import JOBS, POD_GROUPS, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS, WORKLOADS
 from dray.placement.config import Configuration, SchedulerProfile
-from dray.scheduler import line
+from dray.scheduler import backfill
 from tests.support.controlplane import ControlPlane, control_plane, scheduler
 from tests.support.wait import wait_for
 
@@ -70,7 +70,7 @@ async def bound(plane: ControlPlane, group: str) -> int:
 async def test_a_gang_starts_when_its_last_device_comes_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "PATIENCE_SECONDS", 1e6)
+    monkeypatch.setattr(backfill, "PATIENCE_SECONDS", 1e6)
     async with cluster(tmp_path, devices=2) as s:
         await s.pod("other", claims={"c": {"resourceClaimTemplateName": "t"}})
         await s.wait_bound("other")
@@ -114,7 +114,7 @@ async def test_a_single_pod_takes_nothing_that_a_gang_which_has_waited_for_long_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three of four devices are free, and the gang wants four."""
-    monkeypatch.setattr(line, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "PATIENCE_SECONDS", 0.0)
     claims = {"c": {"resourceClaimTemplateName": "t"}}
     async with cluster(tmp_path, devices=4, cpu="8") as s:
         await s.client.create(PRIORITY_CLASSES, "", {"metadata": {"name": "high"}, "value": 5})
@@ -138,7 +138,7 @@ async def test_single_pods_that_come_and_go_do_not_keep_a_gang_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two devices, and always a pod that wants the one that comes free."""
-    monkeypatch.setattr(line, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "PATIENCE_SECONDS", 0.0)
     claims = {"c": {"resourceClaimTemplateName": "t"}}
     async with cluster(tmp_path, devices=2) as s:
         for name in ("a0", "a1"):
@@ -159,7 +159,7 @@ async def test_single_pods_that_come_and_go_do_not_keep_a_gang_waiting(
 async def test_who_waits_for_a_gang_is_tried_when_the_gang_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "PATIENCE_SECONDS", 0.0)
     claims = {"c": {"resourceClaimTemplateName": "t"}}
     async with cluster(tmp_path, devices=2) as s:
         await s.pod("other", claims=claims)

@@ -99,7 +99,7 @@ def test_affinity_terms_that_contradict_themselves_fit_no_node() -> None:
 def test_in_an_emulated_release_postfilter_does_not_find_its_cycle_state() -> None:
     stage = Harness(
         {"a": []},
-        quirks=PlacementQuirks(adds_advice=False, postfilter_needs_cycle_state=True),
+        quirks=PlacementQuirks(adds_reason_summary=False, postfilter_needs_cycle_state=True),
     )
     refusal = refused(stage, pod(affinity=pinned("a", "b"), status={"nominatedNodeName": "a"}))
     assert refusal.message == "0/1 nodes are available: pod affinity terms conflict. not found"
@@ -151,7 +151,7 @@ def test_an_unavailable_claim_is_deallocated_if_the_other_claims_can_be_allocate
 
 
 def test_no_claim_is_deallocated_if_another_claim_cannot_be_allocated() -> None:
-    stage = Harness({"a": ["gpu-0"]}, quirks=PlacementQuirks(adds_advice=False))
+    stage = Harness({"a": ["gpu-0"]}, quirks=PlacementQuirks(adds_reason_summary=False))
     refusal = refused(stage, stage.user(elsewhere(), claim(count=2)))
     assert refusal.writes == ()
     assert "1 cannot allocate all claims. preemption: " in refusal.message

@@ -25,7 +25,7 @@ from dray.api.patch.fieldsets import (
 )
 from dray.api.patch.ownership import FREE, LEAF, Changes, Node, children, compare
 from dray.api.schema import Struct, zero
-from dray.api.shortcache import cache_short
+from dray.api.textcache import cache_short
 from dray.api.validation.cache import content_key
 from dray.api.validation.objectmeta import FIELD_MANAGER_LIMIT
 

@@ -16,7 +16,7 @@ from weakref import ref
 from dray.api.quantity import Quantity
 from dray.api.release import NEWEST
 from dray.api.semver import Version
-from dray.api.shortcache import cache_by_length
+from dray.api.textcache import cache_by_length
 from dray.cel import compiler
 from dray.cel.common import types as t
 from dray.cel.common.ast import Node

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dray.api.quantity import Quantity
 from dray.api.release import V1_29, V1_30
-from dray.api.shortcache import cache_by_length
+from dray.api.textcache import cache_by_length
 from dray.api.validation.field import quote
 from dray.cel import compiler
 from dray.cel.common import types as t

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.errors import Conflict, NotFound, StatusError, UnsupportedMediaType
 from dray.client.client import PatchType
-from dray.client.loopshare import WORKERS
 from dray.client.resources import Resource
+from dray.client.timeslice import WORKERS
 from dray.client.workqueue import BASE_DELAY, MAX_DELAY
 from dray.controllers import metadata
 from dray.controllers.controller import Controller, ControllerContext, for_each

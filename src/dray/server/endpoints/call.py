@@ -11,7 +11,7 @@ from dray.api.scheme.kinds import Object
 from dray.api.scheme.strategy import Context
 from dray.api.user import UserInfo
 from dray.server import admission
-from dray.server.endpoints.large import LARGE, LONG_EXPRESSION
+from dray.server.endpoints.largedocuments import LARGE, LONG_EXPRESSION
 from dray.server.endpoints.negotiation import MediaType
 from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
@@ -59,7 +59,7 @@ class Call:
 
     def beside(self, function: Callable[..., _R], *args: Any) -> Awaitable[_R]:
         """Call a pure function beside the loop."""
-        return self.api.large_work.run(self.user.name, function, *args)
+        return self.api.large_documents.run(self.user.name, function, *args)
 
     def context(self, verb: str = "") -> Context:
         """What the kind's rules may know."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from dray.api import protobuf
 from dray.api.errors import NotAcceptable, UnsupportedMediaType
-from dray.api.shortcache import cache_short
+from dray.api.textcache import cache_short
 from dray.server.endpoints.requests import Request
 from dray.wire.messages import Headers
 

@@ -28,7 +28,7 @@ from dray.server.apiserver import APIServer, PlainNotFound
 from dray.server.auth.forbidden import AccessForbidden
 from dray.server.endpoints import negotiation, websocket
 from dray.server.endpoints.filters import RequestFilters
-from dray.server.endpoints.large import LARGE
+from dray.server.endpoints.largedocuments import LARGE
 from dray.server.endpoints.negotiation import JSON, PLAIN, PROTOBUF, YAML, MediaType
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import ObjectBody, RawBody, Response, StreamBody, UpgradeBody
@@ -165,7 +165,7 @@ class ResponseWriter:
         """What ``write`` returns. Much is written beside the loop."""
         if not large or request.user is None:
             return write()
-        return await self._api.large_work.run(request.user.name, write)
+        return await self._api.large_documents.run(request.user.name, write)
 
     def _one(self, request: Request, document: Document, codec: Codec, media: MediaType) -> bytes:
         if media.type == PROTOBUF and not media.transform:

@@ -10,7 +10,7 @@ from dray.api.errors import BadRequest
 from dray.api.quirks import APIQuirks
 from dray.api.scheme.kinds import Object
 from dray.server.endpoints import negotiation
-from dray.server.endpoints.large import LargeWork
+from dray.server.endpoints.largedocuments import LargeDocuments
 from dray.server.endpoints.requests import Request
 from dray.server.storage.codec import encode
 
@@ -35,7 +35,7 @@ def is_large(body: object) -> bool:
     return isinstance(body, bytes) and len(body) > _LARGE
 
 
-async def convert_large(request: Request, large_work: LargeWork) -> None:
+async def convert_large(request: Request, large_documents: LargeDocuments) -> None:
     """Put JSON in the place of a large body of YAML. Smaller ones are converted where they are decoded."""
     body = request.body
     assert isinstance(body, bytes)
@@ -44,7 +44,9 @@ async def convert_large(request: Request, large_work: LargeWork) -> None:
         return
     assert request.user is not None
     try:
-        request.body, request.yaml_problems = await large_work.run(request.user.name, json_from_yaml, body)
+        request.body, request.yaml_problems = await large_documents.run(
+            request.user.name, json_from_yaml, body
+        )
     except BadRequest as e:
         raise UnreadableYAML(e) if media == patches.APPLY else e from None
 

@@ -7,7 +7,7 @@ from functools import partial
 from dray.api.scheme.kinds import Object
 from dray.server.admission import CREATE, Attributes
 from dray.server.endpoints.call import Call
-from dray.server.endpoints.large import LARGE
+from dray.server.endpoints.largedocuments import LARGE
 from dray.server.endpoints.options import write_options
 from dray.server.endpoints.responses import ObjectBody, Response
 from dray.server.registry import metadata, objects

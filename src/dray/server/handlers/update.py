@@ -11,7 +11,7 @@ from dray.api.scheme.strategy import UpdateStrategy
 from dray.server import admission
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.decoder import IGNORE
-from dray.server.endpoints.large import LARGE
+from dray.server.endpoints.largedocuments import LARGE
 from dray.server.endpoints.options import write_options
 from dray.server.endpoints.responses import ObjectBody, Response
 from dray.server.registry import metadata, objects

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from dray.api.shortcache import cache_by_length
+from dray.api.textcache import cache_by_length
 from dray.api.validation.expressions import CompilationResult, Environment, PolicyScope, Rule
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from dray.api.validation import field, objectmeta
 from dray.api.validation.field import FieldError, Path
 from dray.server import admission
 from dray.server.endpoints.call import Call
-from dray.server.endpoints.large import LARGE
+from dray.server.endpoints.largedocuments import LARGE
 from dray.server.endpoints.options import RevisionError, parse_revision
 from dray.server.registry import metadata, writes
 from dray.server.registry.writes import Stale

@@ -64,7 +64,7 @@ class OpenAPIRoutes:
         """A document, made beside the loop when it is asked for the first time."""
         if documents.is_made(at):
             return make()
-        return await self._api.large_work.run(request.user.name if request.user else "", make)
+        return await self._api.large_documents.run(request.user.name if request.user else "", make)
 
     async def index(self, request: Request, info: RequestInfo) -> Response:
         return _answer(request, self._current().index())

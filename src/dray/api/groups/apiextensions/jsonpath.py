@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from dray.api.shortcache import cache_short
+from dray.api.textcache import cache_short
 
 Step = Callable[[list[Any]], list[Any]]
 

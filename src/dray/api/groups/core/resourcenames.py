@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dray.api.quantity import Quantity
-from dray.api.shortcache import cache_short
+from dray.api.textcache import cache_short
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError, Path
 

@@ -11,7 +11,7 @@ import msgspec
 from dray.api.golang import structs
 from dray.api.groups.resource import limits
 from dray.api.release import Release
-from dray.api.shortcache import cache_short
+from dray.api.textcache import cache_short
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError, Path
 from dray.api.validation.names import size

@@ -14,7 +14,7 @@ from dray.api.groups.resource.validation.counters import consumptions
 from dray.api.groups.resource.validation.nodeallocatable import node_resources, resource_mappings
 from dray.api.groups.resource.validation.taints import taint
 from dray.api.release import Gates
-from dray.api.shortcache import cache_short
+from dray.api.textcache import cache_short
 from dray.api.validation import field
 from dray.api.validation.declarative import one_of
 from dray.api.validation.field import Path

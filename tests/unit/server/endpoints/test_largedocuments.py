@@ -7,12 +7,12 @@ import weakref
 
 import pytest
 
-from dray.server.endpoints.large import LargeWork
+from dray.server.endpoints.largedocuments import LargeDocuments
 from tests.support.wait import wait_for
 
 
 async def test_work_is_done_beside_the_loop_and_its_errors_are_passed_on():
-    work = LargeWork()
+    work = LargeDocuments()
     assert await work.run("a", threading.current_thread) is not threading.main_thread()
     with pytest.raises(ZeroDivisionError):
         await work.run("a", lambda: 1 // 0)
@@ -20,7 +20,7 @@ async def test_work_is_done_beside_the_loop_and_its_errors_are_passed_on():
 
 
 async def test_users_take_turns():
-    work, go, done = LargeWork(), threading.Event(), []
+    work, go, done = LargeDocuments(), threading.Event(), []
     first = asyncio.create_task(work.run("greedy", go.wait))
     await asyncio.sleep(0)
     rest = [asyncio.create_task(work.run("greedy", done.append, f"greedy-{i}")) for i in range(3)]
@@ -33,7 +33,7 @@ async def test_users_take_turns():
 
 
 async def test_work_that_nobody_waits_for_keeps_the_thread_until_it_ends():
-    work, go, done = LargeWork(), threading.Event(), []
+    work, go, done = LargeDocuments(), threading.Event(), []
     abandoned = asyncio.create_task(work.run("a", go.wait))
     await asyncio.sleep(0)
     waiting = [asyncio.create_task(work.run("b", done.append, i)) for i in range(3)]
@@ -49,7 +49,7 @@ async def test_work_that_nobody_waits_for_keeps_the_thread_until_it_ends():
 
 
 async def test_a_turn_that_is_cancelled_when_it_comes_is_passed_on():
-    work, go = LargeWork(), threading.Event()
+    work, go = LargeDocuments(), threading.Event()
     first = asyncio.create_task(work.run("a", go.wait))
     await asyncio.sleep(0)
     second, third = (asyncio.create_task(work.run(user, max, 1, 2)) for user in "bc")
@@ -66,7 +66,7 @@ async def test_an_error_does_not_keep_the_document():
     def refuse(document: Document) -> None:
         raise ValueError
 
-    work, document = LargeWork(), Document()
+    work, document = LargeDocuments(), Document()
     known = weakref.ref(document)
     gc.disable()
     try:

@@ -21,7 +21,7 @@ def gpu(name: str, memory: str = "40Gi", **more: Any) -> dict[str, Any]:
 
 
 def two_nodes(*devices: dict[str, Any], advice: bool = True) -> Harness:
-    return Harness({"a": devices, "b": devices}, quirks=PlacementQuirks(adds_advice=advice))
+    return Harness({"a": devices, "b": devices}, quirks=PlacementQuirks(adds_reason_summary=advice))
 
 
 def failed(stage: Harness, pod: PodInfo) -> Unschedulable:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dray.api.shortcache import cache_by_length, cache_short
+from dray.api.textcache import cache_by_length, cache_short
 
 
 def test_what_is_made_of_a_long_text_is_not_kept():

@@ -1,4 +1,4 @@
-"""Work on large documents is done in a thread, so that the loop keeps its share of the processor.
+"""Large documents are worked on in a thread, so that the loop goes on serving everybody else.
 
 One piece of work is done at a time, and users take turns: whoever sends many large documents waits for himself.
 """
@@ -21,7 +21,7 @@ LARGE: Final = 32 << 10
 LONG_EXPRESSION: Final = 2 << 10
 
 
-class LargeWork:
+class LargeDocuments:
     """One thread, and those who wait for it."""
 
     def __init__(self) -> None:

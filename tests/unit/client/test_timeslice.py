@@ -2,21 +2,21 @@ from __future__ import annotations
 
 import asyncio
 
-from dray.client.loopshare import LoopShare
+from dray.client.timeslice import TimeSlice
 from dray.client.workqueue import WorkQueue
 
 
-async def test_the_share_of_all_workers_ends_with_its_time_and_begins_anew_with_the_next_turn():
+async def test_the_slice_of_all_workers_ends_with_its_time_and_begins_anew_with_the_next_turn():
     now = 0.0
-    share = LoopShare(seconds=5, clock=lambda: now)
-    assert not share.is_spent()
+    time_slice = TimeSlice(seconds=5, clock=lambda: now)
+    assert not time_slice.is_spent()
     now = 4
-    assert not share.is_spent()
+    assert not time_slice.is_spent()
     now = 5
-    assert share.is_spent()
-    assert share.is_spent()
+    assert time_slice.is_spent()
+    assert time_slice.is_spent()
     await asyncio.sleep(0)
-    assert not share.is_spent()
+    assert not time_slice.is_spent()
 
 
 async def test_a_queue_of_items_that_never_wait_lets_others_have_the_loop():

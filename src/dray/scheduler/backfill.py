@@ -1,6 +1,6 @@
-"""The line: groups that wait, by priority and age, and what others may take while the first of them waits.
+"""Backfill: groups wait in line by priority and age; this says what others may take while the first of them waits.
 
-A group further back is placed only if that takes nothing that the first one could use now (back-fill). Single pods go past
+A group further back is placed only if that takes nothing that the first one could use now. Single pods go past
 until the first group has waited for a while; then those that are not more important and came later get only what the group
 could not use. Nothing is written for that: what the group could use is assumed while such a pod is tried. A group that
 could not be placed on an empty cluster has no place in line, and no group keeps its place for ever.
@@ -42,7 +42,7 @@ _POSSIBLE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
+class _Reach:
     """What the first group could use of what is free, as of one attempt of it."""
 
     root: PendingGroup
@@ -57,7 +57,7 @@ class _Share:
         return bind.node in self.nodes or not self.devices.isdisjoint(_devices(bind))
 
 
-class Line:
+class Backfill:
     """Decides who has to wait for whom."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Line:
         self._scheduler_of = scheduler_of
         self._monotonic = monotonic
         self._possible: dict[str, tuple[float, bool]] = {}
-        self._share: _Share | None = None
+        self._known_reach: _Reach | None = None
         self._nobody_before = 0.0  # before this time no group has waited for long
 
     @property
@@ -154,35 +154,35 @@ class Line:
 
         ``decide`` tries the pod once more.
         """
-        share = self._first_share(framework)
-        if share is None or share.root.entry is None or not share.includes(bind):
+        reach = self._reach_of_first(framework)
+        if reach is None or reach.root.entry is None or not reach.includes(bind):
             return bind
-        if _order(share.root.entry) > _order(entry):
+        if _order(reach.root.entry) > _order(entry):
             self.forget()  # the pod is before the group
             return bind
         assumptions = self._scheduler_of(framework).assumptions
-        assumptions.resume(share.binds)
+        assumptions.resume(reach.binds)
         try:
             outcome = decide()
         finally:
             assumptions.revert()
-            self._share = replace(share, loosened=framework.placement.cluster.loosened)
+            self._known_reach = replace(reach, loosened=framework.placement.cluster.loosened)
         if isinstance(outcome, Bind):
             return outcome
         plugins = outcome.plugins if isinstance(outcome, Unschedulable) else frozenset[str]()
-        return Unschedulable(in_line_message(share.root), plugins | {IN_LINE})
+        return Unschedulable(in_line_message(reach.root), plugins | {IN_LINE})
 
     def forget(self) -> None:
         """Somebody who need not wait has taken something of what the first group could use."""
-        self._share = None
+        self._known_reach = None
 
-    def _first_share(self, framework: Framework) -> _Share | None:
+    def _reach_of_first(self, framework: Framework) -> _Reach | None:
         """What the first group could use, if it has waited for long."""
         now = self._monotonic()
-        cluster, share = framework.placement.cluster, self._share
-        if share is not None and self._is_valid(share, cluster):
-            return share if self._keeps_its_place(share.root) else None
-        self._share = None
+        cluster, reach = framework.placement.cluster, self._known_reach
+        if reach is not None and self._is_valid(reach, cluster):
+            return reach if self._keeps_its_place(reach.root) else None
+        self._known_reach = None
         waiting = [root for root in self._groups.others_in_line(None) if root.entry is not None]
         overdue = [root for root in waiting if self._overdue_at(root) <= now]
         if not overdue:
@@ -191,7 +191,7 @@ class Line:
         for first, tree in self._by_place(overdue):
             if self._is_possible(first, tree, framework):
                 binds = tuple(self._reach(tree, framework))
-                self._share = _Share(
+                self._known_reach = _Reach(
                     first,
                     cluster.loosened,
                     binds,
@@ -199,7 +199,7 @@ class Line:
                     devices=frozenset(device for _, bind in binds for device in _devices(bind)),
                     whole=frozenset(device for _, bind in binds for device in _devices(bind, shares=False)),
                 )
-                return self._share
+                return self._known_reach
         return None
 
     def _overdue_at(self, root: PendingGroup) -> float:
@@ -208,13 +208,13 @@ class Line:
         tried = root.entry.first_attempt
         return (self._monotonic() if tried is None else tried) + PATIENCE_SECONDS
 
-    def _is_valid(self, share: _Share, cluster: ClusterCache) -> bool:
+    def _is_valid(self, reach: _Reach, cluster: ClusterCache) -> bool:
         """The group still waits, nothing has come free since, and nobody has taken its devices."""
         usage = self._claim_cache.usage
         return (
-            share.loosened == cluster.loosened
-            and self._groups.in_line(share.root)
-            and not any(usage.of(device.pool_id).touches(device.device) for device in share.whole)
+            reach.loosened == cluster.loosened
+            and self._groups.in_line(reach.root)
+            and not any(usage.of(device.pool_id).touches(device.device) for device in reach.whole)
         )
 
 

@@ -1,4 +1,4 @@
-"""Gives the event loop back to others after some milliseconds of work.
+"""The time slice of workers: after some milliseconds of work, they give the event loop back to others.
 
 In one process with the API server, requests are answered without waiting. A worker could so go through thousands of
 items in one turn of the loop, and nothing else would be served meanwhile.
@@ -12,19 +12,19 @@ from collections.abc import Callable
 from typing import Final
 
 
-class LoopShare:
-    """What all workers on a loop together may take of one turn of it."""
+class TimeSlice:
+    """How long all workers on a loop together may work in one turn of it."""
 
     __slots__ = ("_clock", "_ends", "_loop", "_seconds")
 
     def __init__(self, *, seconds: float = 0.005, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._ends: float | None = None  # of the share of this turn; None before anybody has worked in it
+        self._ends: float | None = None  # of the slice of this turn; None before anybody has worked in it
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def pause_if_spent(self) -> None:
-        """Wait for the next turn of the loop if the share of this one is spent."""
+        """Wait for the next turn of the loop if the slice of this one is spent."""
         if self.is_spent():
             await asyncio.sleep(0)
 
@@ -40,5 +40,5 @@ class LoopShare:
         self._ends = None
 
 
-#: That of the workers of this process.
-WORKERS: Final = LoopShare()
+#: The slice that the workers of this process share.
+WORKERS: Final = TimeSlice()
