@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import math
 import random
 import sys
 import tempfile
 from pathlib import Path
+
+import uvloop
 
 from tests.support.paths import ROOT
 
@@ -56,7 +57,7 @@ def main() -> int:
             data=data, etcd="" if given.one_machine else given.etcd, seed=seed, operations=given.operations, minutes=given.minutes or math.inf,
             least_faults=given.least_faults, writers=given.writers, pods=given.pods, faults=faults, patience=given.patience, progress=_tell,
         )  # fmt: skip
-        report = asyncio.run(run(options))
+        report = uvloop.run(run(options))
     print(report)
     return 1 if report.violations else 0
 

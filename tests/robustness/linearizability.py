@@ -89,7 +89,9 @@ def _search(operations: list[Operation]) -> list[tuple[int, list[Operation]]]:
 def _candidates(todo: list[Operation], placed: int) -> Iterable[int]:
     """The operations that may come next: those that were called before any other one that is left had returned."""
     horizon = math.inf
-    for i, operation in enumerate(todo):
+    first = (~placed & (placed + 1)).bit_length() - 1  # the lowest one that is not placed
+    for i in range(first, len(todo)):
+        operation = todo[i]
         if placed >> i & 1:
             continue
         if operation.called > horizon:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import sys
 import time
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import aiohttp
+import msgspec
 
 from .history import Event, History, Listing, Operation, Outcome, Verb, Version, Watch
 
@@ -19,6 +19,8 @@ _DEFINITE: dict[int, Outcome] = {200: "ok", 201: "ok", 404: "not found"}
 #: Refused before anything was done.
 _TRY_AGAIN = (429, 401, 403)
 _ATTEMPT = 5.0
+_encode = msgspec.json.encode
+_decode = msgspec.json.decode
 
 
 @dataclass
@@ -46,12 +48,12 @@ class Client:
             async with (
                 asyncio.timeout(_ATTEMPT),
                 self.session.request(
-                    method, self._url + path, data=None if body is None else json.dumps(body),
+                    method, self._url + path, data=None if body is None else _encode(body),
                     headers={"Content-Type": content},
                 ) as answer,
             ):  # fmt: skip
-                return answer.status, await answer.json(content_type=None)
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+                return answer.status, _decode(await answer.read())
+        except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError):
             self._url = self.rng.choice(self.urls)
             return 0, None
 
@@ -74,13 +76,14 @@ class Client:
                     yield {"type": "ERROR", "object": {"code": 410}}
                     return
                 async for line in answer.content:
-                    yield json.loads(line)
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+                    yield _decode(line)
+        except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError):
             pass
         self._url = self.rng.choice(self.urls)
 
 
-#: After so many operations the load turns to other objects, so that the history of each can be searched.
+#: After so many operations the load turns to other objects, so that the history of each can be searched. The old ones
+#: are deleted, or the lists of a long run would hold little else.
 GENERATION = 5000
 
 
@@ -97,6 +100,8 @@ class ConfigMapLoad:
         self.selector = f"labelSelector=robustness%3D{prefix}"
         self._prefix = prefix
         self.done = self.succeeded = 0
+        self._generation = 0
+        self._left: list[str] = []  # objects of earlier generations that nobody has deleted yet
 
     async def write(self, name: str, rng: random.Random, operations: Callable[[], bool]) -> None:
         """One writer, until ``operations`` says that there were enough."""
@@ -104,8 +109,7 @@ class ConfigMapLoad:
         seen: dict[str, int] = {}
         number = 0
         while operations():
-            key = sys.intern(f"{self._prefix}-{self.done // GENERATION}-{rng.randrange(self._keys)}")
-            verb: Verb = rng.choices(("create", "update", "delete", "get"), (3, 6, 1, 6))[0]  # type: ignore[assignment]
+            key, verb = self._next(rng)
             number += 1
             value = f"{name}-{number}"
             expected = seen.get(key, 0) if verb in ("update", "delete") and rng.random() < 0.7 else 0
@@ -129,6 +133,18 @@ class ConfigMapLoad:
             )  # fmt: skip
             if outcome == "unknown":
                 await asyncio.sleep(0.1)
+
+    def _next(self, rng: random.Random) -> tuple[str, Verb]:
+        if (generation := self.done // GENERATION) > self._generation:
+            self._left += (self._key(self._generation, number) for number in range(self._keys))
+            self._generation = generation
+        if self._left:
+            return self._left.pop(), "delete"
+        verb: Verb = rng.choices(("create", "update", "delete", "get"), (3, 6, 1, 6))[0]  # type: ignore[assignment]
+        return self._key(generation, rng.randrange(self._keys)), verb
+
+    def _key(self, generation: int, number: int) -> str:
+        return sys.intern(f"{self._prefix}-{generation}-{number}")
 
     async def _send(self, client: Client, verb: Verb, key: str, value: str, expected: int) -> tuple[int, Any]:
         body: dict[str, Any] = {

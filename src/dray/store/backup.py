@@ -23,9 +23,11 @@ from dray.store.interface import KeyExists, KeyValue, Put, Store, StoreError
 
 MAGIC: Final = b"dray backup 1\n"
 _DIGEST: Final = hashlib.sha256
-#: Keys that are read from the store at once, and written to etcd in one transaction (its limit is 128).
+#: Keys that are read from the store at once.
 _PAGE: Final = 1000
+#: Keys and bytes that are written to etcd in one transaction. Its limits are 128 operations and 1.5 MiB a request.
 _TRANSACTION: Final = 100
+_TRANSACTION_BYTES: Final = 2**20
 
 
 class DamagedBackup(StoreError):
@@ -173,8 +175,8 @@ async def restore_store(store: Store, entries: Sequence[KeyValue], *, lives: Map
     brief = [entry for entry in ordered if _expiry(entry, lives) is not None]
     lasting = [entry for entry in ordered if _expiry(entry, lives) is None]
     try:
-        for at in range(0, len(lasting), _TRANSACTION):
-            await store.transact([Put(e.key, e.value) for e in lasting[at : at + _TRANSACTION]])
+        for some in _transactions(lasting):
+            await store.transact([Put(e.key, e.value) for e in some])
         for entry in brief:
             await store.create(entry.key, entry.value, ttl=_expiry(entry, lives))
     except KeyExists as e:
@@ -182,6 +184,21 @@ async def restore_store(store: Store, entries: Sequence[KeyValue], *, lives: Map
     found = {entry.key: entry for entry in (await store.range("/")).entries}
     _compare(entries, (found.get(entry.key) for entry in entries))
     return await store.current_revision()
+
+
+def _transactions(entries: Iterable[KeyValue]) -> Iterator[list[KeyValue]]:
+    """The entries in pieces that etcd takes. What is larger by itself goes alone."""
+    some: list[KeyValue] = []
+    size = 0
+    for entry in entries:
+        more = len(entry.key) + len(entry.value)
+        if some and (len(some) == _TRANSACTION or size + more > _TRANSACTION_BYTES):
+            yield some
+            some, size = [], 0
+        some.append(entry)
+        size += more
+    if some:
+        yield some
 
 
 def _compare(wanted: Iterable[KeyValue], found: Iterable[KeyValue | None]) -> None:

@@ -18,6 +18,7 @@ from dray.store.access import EtcdAccess
 from dray.store.etcd_api import alarms, compaction, lease_manager
 from dray.store.etcd_api import rpc_pb2 as rpc
 from dray.store.etcd_api.connection import EVERYTHING, Connection
+from dray.store.etcd_api.newest import NewestRevision, newest
 from dray.store.fanout import LAG_LIMIT, CallbackSubscription, Fanout, QueuedWatch
 from dray.store.history import History
 from dray.store.interface import (
@@ -60,6 +61,7 @@ class EtcdStore:
 
     def __init__(self, connection: Connection, revision: int, *, lag_limit: int = LAG_LIMIT) -> None:
         self._connection = connection
+        self._newest = NewestRevision(connection)
         self._progress = Progress(revision)
         # An etcd that was never written to stands at a revision without an event: nothing lies before it.
         self._history = History(0 if revision == FIRST_REVISION else revision)
@@ -81,7 +83,7 @@ class EtcdStore:
             access.check()
         connection = Connection(endpoints, access)
         try:
-            revision = await _newest(connection)
+            revision = await newest(connection)
         except StoreError as error:
             await connection.close()
             raise StoreUnavailable(f"cannot open etcd at {','.join(endpoints)}: {error}") from error
@@ -143,11 +145,11 @@ class EtcdStore:
 
     async def current_revision(self) -> int:
         self._check_open()
-        return await _newest(self._connection)
+        return await self._newest.get()
 
     async def wait_until_fresh(self, revision: int = 0) -> int:
         self._check_open()
-        await self._progress.reached(revision or await _newest(self._connection))
+        await self._progress.reached(revision or await self._newest.get())
         return self.revision
 
     # Writing
@@ -342,17 +344,13 @@ class EtcdStore:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._newest.close()
         self._fail(StoreUnavailable("the store has been closed"))
         await self._connection.close()
 
     def _check_open(self) -> None:
         if self._closed:
             raise StoreUnavailable("the store has been closed")
-
-
-async def _newest(connection: Connection) -> int:
-    reply = await connection.range(rpc.RangeRequest(key=EVERYTHING, count_only=True))
-    return reply.header.revision
 
 
 def _refusal(operations: Sequence[Operation], found: Sequence[KeyValue | None]) -> Refused:

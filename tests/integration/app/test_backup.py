@@ -112,6 +112,20 @@ async def test_a_damaged_backup_and_a_store_that_is_in_use_are_refused(tmp_path:
         await backups.restore(file, "sqlite", tmp_path / "server-0")
 
 
+async def test_large_objects_are_restored_into_etcd_in_requests_that_it_takes(
+    fresh_etcd: Etcd, tmp_path: Path
+):
+    """Slices of a hundred devices are of this size, and there is one for every node."""
+    file = tmp_path / "cluster.backup"
+    async with servers(tmp_path, "sqlite", count=1) as (server,), several_servers.client(server) as client:
+        for number in range(60):
+            body = {"metadata": {"name": f"large-{number}"}, "data": {"value": "x" * 60_000}}
+            await client.transport.request("POST", MAPS, body=body)
+        await backups.from_server(file, client)
+    report = await backups.restore(file, f"etcd://{fresh_etcd.endpoint}", tmp_path / "to")
+    assert report.objects > 60 and not report.problems
+
+
 async def test_only_administrators_may_ask_for_a_backup(tmp_path: Path):
     async with servers(tmp_path, "memory", count=1) as (server,), several_servers.client(server) as admin:
         path = "/api/v1/namespaces/default/serviceaccounts"

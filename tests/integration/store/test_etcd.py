@@ -69,6 +69,43 @@ async def test_caught_up_needs_no_write_of_ones_own_nor_under_ones_prefix(etcd, 
         assert not seen
 
 
+async def test_readers_share_a_question_but_only_one_that_was_sent_after_they_asked(etcd, root, monkeypatch):
+    async with opened(etcd.endpoint) as one, opened(etcd.endpoint) as other:
+        ask, sent, answered, held = Connection.range, [], asyncio.Event(), asyncio.Event()
+
+        async def counted(connection, request):
+            sent.append(request)
+            reply = await ask(connection, request)
+            answered.set()
+            if len(sent) == 1:
+                await held.wait()  # the answer is on its way while others write and ask
+            return reply
+
+        monkeypatch.setattr(Connection, "range", counted)
+        early = asyncio.create_task(other.current_revision())
+        await answered.wait()
+        written = await one.create(root + "a", b"")
+        late = [asyncio.create_task(other.current_revision()) for _ in range(20)]
+        late[0].cancel()  # a client that goes away takes nobody with it
+        await asyncio.sleep(0.01)
+        held.set()
+        assert await early < written
+        assert min(await asyncio.gather(*late[1:])) >= written
+        assert len(sent) == 2
+
+
+async def test_whoever_waits_for_the_newest_revision_learns_that_the_store_was_closed(etcd, monkeypatch):
+    async with opened(etcd.endpoint) as store:
+        monkeypatch.setattr(Connection, "range", lambda *_: asyncio.Event().wait())
+        waiting = [asyncio.create_task(store.current_revision())]
+        await asyncio.sleep(0.01)
+        waiting.append(asyncio.create_task(store.current_revision()))
+        await asyncio.sleep(0.01)
+        await store.close()
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [StoreUnavailable, StoreUnavailable]
+
+
 async def test_a_watch_goes_on_without_a_gap_when_etcd_restarts(fresh_etcd):
     async with opened(fresh_etcd.endpoint) as store:
         seen = []
