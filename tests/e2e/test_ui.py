@@ -92,7 +92,7 @@ def visit(page: Page, hash: str) -> None:
 
 def test_from_a_pending_pod_to_its_cause_in_two_clicks(page: Page):
     assert "token" not in page.url
-    page.get_by_role("link", name="serving/ranker").click()
+    page.get_by_role("region", name="Waiting").get_by_role("link", name="serving/ranker").click()
     why = page.get_by_role("region", name="Why", exact=True)
     expect(why).to_contain_text("Why it is pending")
     expect(why).to_contain_text('did you mean "LATEST-GPU-MODEL"')
@@ -135,6 +135,7 @@ def test_the_map_shows_partitions_and_shares_and_leads_from_node_to_pod(page: Pa
     expect(partitions.locator(".capbar").first).to_contain_text("memory")
     shared = page.locator(".cell.s-shared").first
     expect(shared.locator(".cellfill")).to_be_attached()
+    expect(page.locator(".share", has=page.locator(".cell.s-shared")).first).to_contain_text("30G of 100G")
     expect(page.locator(".cell.s-tainted")).to_have_count(1)
     expect(page.locator(".cell.s-withheld")).to_have_count(2)
     shared.click()
@@ -146,6 +147,40 @@ def test_the_map_shows_partitions_and_shares_and_leads_from_node_to_pod(page: Pa
     visit(page, "map?group=model&colour=resource.kubernetes.io/pcieRoot")
     expect(page.locator(".mapsection").first).to_be_visible()
     expect(page.locator(".legend")).to_contain_text("pci0000:01")
+
+
+def test_a_page_follows_what_no_table_shows(page: Page, cluster: DrayProcess):
+    visit(page, "node?id=node-2")
+    expect(page.get_by_role("heading", level=1)).to_have_text("node-2")
+    expect(page.get_by_text("example.com/rack=7")).to_have_count(0)
+    cluster.patch("/api/v1/nodes/node-2", {"metadata": {"labels": {"example.com/rack": "7"}}})
+    expect(page.get_by_text("example.com/rack=7").first).to_be_visible()
+    node = cluster.get("/api/v1/nodes/node-2")["metadata"]
+    involved = {"kind": "Node", "name": "node-2", "uid": node["uid"], "apiVersion": "v1"}
+    event = {
+        "metadata": {"name": "node-2.fan", "namespace": "default"},
+        "involvedObject": involved,
+        "reason": "FanReplaced",
+        "type": "Normal",
+        "message": "it is quiet again",
+    }
+    cluster.request("POST", "/api/v1/namespaces/default/events", event)
+    expect(page.get_by_role("region", name="Events").first).to_contain_text("FanReplaced", timeout=15_000)
+
+
+def test_pods_that_wait_for_the_same_reason_are_one_entry(page: Page, cluster: DrayProcess):
+    create(cluster, *(showcase.pod(f"twin-{number}", "serving", "nowhere") for number in range(3)))
+    entry = page.locator(".waiting li", has_text="no ResourceClaimTemplate nowhere")
+    expect(entry).to_have_count(1)
+    expect(entry).to_contain_text("serving/twin-0")
+    entry.get_by_role("link", name="and 2 other pods").click()
+    expect(page.locator(".count")).to_have_text("3 pods")
+    visit(page, "overview?ns=training")
+    expect(page.get_by_role("region", name="Waiting")).to_contain_text("training/huge")
+    expect(page.get_by_role("region", name="Waiting")).not_to_contain_text("serving/")
+    expect(page.get_by_role("region", name="What happened last")).not_to_contain_text("serving/")
+    for number in range(3):
+        cluster.request("DELETE", f"/api/v1/namespaces/serving/pods/twin-{number}")
 
 
 def test_a_selector_is_tried_as_it_is_typed(page: Page):
@@ -208,8 +243,9 @@ def test_rights_on_one_namespace_are_enough_and_the_page_says_what_it_cannot_see
         notice = page.locator(".notice")
         expect(notice).to_contain_text("You may not read ResourceSlice, DeviceClass, DeviceTaintRule, Node")
         expect(notice).to_contain_text("those of namespace serving are shown")
-        expect(page.get_by_role("region", name="Waiting")).not_to_contain_text("training/")
-        page.get_by_role("link", name="serving/ranker").click()
+        waiting = page.get_by_role("region", name="Waiting")
+        expect(waiting).not_to_contain_text("training/")
+        waiting.get_by_role("link", name="serving/ranker").click()
         expect(page.locator(".why")).to_contain_text("why cannot be told, as you may not read Node")
         page.context.close()
     finally:

@@ -13,6 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from dray.client.client import Client
+    from dray.client.config import Config
 
 
 kubeconfig_option = click.option(
@@ -41,13 +42,24 @@ def kubeconfig_path(given: Path | None) -> Path | None:
 
 def current_namespace(kubeconfig: Path | None, context: str = "") -> str:
     """The namespace that the kubeconfig's context is about, as kubectl takes it."""
+    found = _config(kubeconfig, context)
+    return found.namespace if found is not None else "default"
+
+
+def server_url(kubeconfig: Path | None, context: str = "") -> str:
+    """Where the API server is that the kubeconfig's context is about."""
+    found = _config(kubeconfig, context)
+    return found.server if found is not None else ""
+
+
+def _config(kubeconfig: Path | None, context: str) -> Config | None:
     from dray.client.config import ConfigError
     from dray.client.kubeconfig import load
 
     try:
-        return load(kubeconfig_path(kubeconfig), context=context).namespace
+        return load(kubeconfig_path(kubeconfig), context=context)
     except ConfigError:
-        return "default"  # connecting to the cluster will report the error
+        return None  # connecting to the cluster will report the error
 
 
 def resolve_namespace(given: str, kubeconfig: Path | None, context: str, *, offline: bool) -> str:

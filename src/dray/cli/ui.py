@@ -91,12 +91,17 @@ def _serve(
     import os
 
     from dray.app.process import run_loop, setup_logging, shutdown_event
-    from dray.cli.config_flags import connect, current_namespace
+    from dray.cli.config_flags import connect, current_namespace, server_url
     from dray.explain import load_snapshot
     from dray.ui.server import Options, serve
 
     setup_logging()
-    options = Options(guard=guard, namespace=current_namespace(kubeconfig, context), idle=idle)
+    options = Options(
+        guard=guard,
+        namespace=current_namespace(kubeconfig, context),
+        cluster=snapshot_file.name if snapshot_file is not None else server_url(kubeconfig, context),
+        idle=idle,
+    )
     started_by = os.getppid()
 
     def ready() -> None:

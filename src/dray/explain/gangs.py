@@ -183,10 +183,10 @@ class _Explainer:
             facts.append(f"nor do {len(failing) - _SHOWN} others")
         if lacking <= 0:
             facts.append("member by member they fit, but not under the label that keeps them together")
-        advice = (
-            f"free devices or nodes for {max(lacking, 1)} more, or lower minCount of the group to {reached}",
-        )
-        return GangExplanation(headline, tuple(facts), advice)
+        advice = f"free devices or nodes for {max(lacking, 1)} more"
+        if reached:
+            advice += f", or lower minCount of the group to {reached}"
+        return GangExplanation(headline, tuple(facts), (advice,))
 
     # -- the scheduler's caches -------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from dray.explain.devices.states import SHOWN, DeviceState, in_class
 from dray.ui import rows
 from dray.ui.cluster import LiveCluster, Touched
 from dray.ui.history import Happening, Happenings, History
+from dray.ui.transitions import claim_since, pod_since
 
 if TYPE_CHECKING:
     from dray.ui.reasons import Reasons
@@ -47,9 +48,10 @@ class Update:
     happenings: list[Happening] = field(default_factory=list)
     sample: tuple[float, ...] | None = None
     overview: bytes = b""
+    revision: int = 0  # of the cluster, if it has changed at all; not every change is seen in a row
 
     def __bool__(self) -> bool:
-        return bool(self.rows or self.happenings or self.sample or self.overview)
+        return bool(self.rows or self.happenings or self.sample or self.overview or self.revision)
 
 
 class Totals:
@@ -103,7 +105,8 @@ class Board:
         self.overview = encode(self._overview())
         self._selects: dict[str, Callable[[Device], bool]] = {}
         self._clock = clock
-        self._begun = False  # what is there at the start is no news
+        self._begun = False
+        self._revision = 0
         self._states: dict[tuple[str, str], str] = {}
 
     def refresh(self) -> Update:
@@ -128,9 +131,13 @@ class Board:
             overview = encode(self._overview())
             if overview != self.overview:
                 self.overview = update.overview = overview
+        if not self._begun:
+            self._begun = True
+            self.happenings.begin()
         update.happenings = self.happenings.take_fresh()
         update.sample = self.history.sample(self._clock(), self.totals.states)
-        self._begun = True
+        if cluster.revision != self._revision:
+            self._revision = update.revision = cluster.revision
         return update
 
     def _set(self, update: Update, collection: str, key: str, row: msgspec.Struct | None) -> None:
@@ -212,7 +219,7 @@ class Board:
             text += f": {', '.join(row.devices[:3])}" + (
                 f" and {len(row.devices) - 3} more" if len(row.devices) > 3 else ""
             )
-        self._news("claim", id, row.state, text)
+        self._news("claim", id, row.state, text, since=claim_since(claim))
 
     def _pod(self, update: Update, key: ObjectKey) -> None:
         pod, id = self.cluster.pods.get(key), str(key)
@@ -225,7 +232,7 @@ class Board:
         row = rows.pod_row(self.cluster, key, pod, explained)
         self._set(update, "pods", id, row)
         state = f"{row.phase} on {row.node}" if row.node else row.phase
-        self._news("pod", id, state, f"pod {id} is {state}")
+        self._news("pod", id, state, f"pod {id} is {state}", since=pod_since(pod))
 
     def pending(self) -> Iterator[ObjectKey]:
         """The pods that wait for a node."""
@@ -233,7 +240,10 @@ class Board:
             if not pods.node_name(pod) and pods.is_active(pod):
                 yield key
 
-    def _news(self, kind: str, id: str, state: str, text: str, *, leaves: bool = False) -> None:
+    def _news(
+        self, kind: str, id: str, state: str, text: str, *, leaves: bool = False, since: float | None = None
+    ) -> None:
+        """``since``: when it came into this state by its own account, for what is there at the start."""
         if self._states.get((kind, id)) == state and not leaves:
             return
         known = self._states.pop((kind, id), None)
@@ -241,7 +251,13 @@ class Board:
             self._states[kind, id] = state
         if leaves and known is None:
             return
-        self.happenings.note(kind, id, state, self._clock(), text=text if self._begun else "")
+        now = self._clock()
+        if self._begun:
+            self.happenings.note(kind, id, state, now, text=text)
+        elif since is None:
+            self.happenings.note(kind, id, state, now, before=True)
+        else:
+            self.happenings.note(kind, id, state, since, text=text)
 
     def _overview(self) -> dict[str, Any]:
         def table(counts: dict[str, Counter[DeviceState]], most: int = 1000) -> list[tuple[str, list[int]]]:
@@ -291,12 +307,14 @@ class Viewers:
 
     async def run(self) -> None:
         """Publish while there are viewers; without any, once in a while for the history."""
-        explained, sampled = -1, float("-inf")
+        published, explained, sampled = -1, -1, float("-inf")
         cluster = self.board.cluster
         while True:
             now = time.monotonic()
             due = now - sampled >= _SAMPLE_SECONDS
-            if (self._told and cluster.touched) or due:
+            changed = cluster.touched or cluster.revision != published
+            if (self._told and changed) or due:
+                published = cluster.revision
                 sampled = now if due else sampled
                 self.publish()
             if self.board.reasons is not None and self._told and cluster.revision != explained:

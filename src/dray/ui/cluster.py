@@ -143,6 +143,7 @@ class LiveCluster(Cluster):
 
     def _claim(self, key: ObjectKey, old: Any, new: Any, *, classic: bool) -> None:
         self.touched.claims.add(key)
+        self.touched.pods.update(self.pods_of_claim.get(key, ()))  # why they wait depends on their claims
         if classic:
             if new is None:
                 self.claims.pop(key, None)
@@ -162,7 +163,6 @@ class LiveCluster(Cluster):
         found = dict(device_health.reported_by_claim(key, new)) if new is not None else {}
         self._report(("claim", key), found)
         for pod in self.pods_of_claim.get(key, ()):
-            self.touched.pods.add(pod)  # whether it is pending, and why, depends on its claims
             if (document := self.pods.get(pod)) is not None:
                 self._report(("pod", pod), dict(device_health.reported_by_pod(self, pod, document)))
 

@@ -25,10 +25,11 @@ class Happening(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """When an object was seen in a state for the first time."""
+    """When an object came into a state; ``before``: no later than then, as it was in it when the dashboard started."""
 
     at: float
     state: str
+    before: bool = False
 
 
 class Happenings:
@@ -39,12 +40,14 @@ class Happenings:
         self.fresh: list[Happening] = []  # not sent to anybody yet
         self._timelines: OrderedDict[tuple[str, str], list[Moment]] = OrderedDict()
 
-    def note(self, kind: str, id: str, state: str, at: float, *, text: str = "") -> None:
-        """An object is in a state now. Without a text that is remembered, but no news."""
+    def note(
+        self, kind: str, id: str, state: str, at: float, *, text: str = "", before: bool = False
+    ) -> None:
+        """An object is in a state. Without a text that is remembered, but no news."""
         line = self._timelines.setdefault((kind, id), [])
         if line and line[-1].state == state:
             return
-        line.append(Moment(at, state))
+        line.append(Moment(at, state, before))
         self._timelines.move_to_end((kind, id))
         while len(self._timelines) > _TIMELINES:
             self._timelines.popitem(last=False)
@@ -56,9 +59,14 @@ class Happenings:
         self.newest.append(happening)
         self.fresh.append(happening)
 
+    def begin(self) -> None:
+        """What was noted so far was there at the start, and was found in no order: the newest of it is old news."""
+        self.newest.clear()
+        self.newest.extend(sorted(self.take_fresh(), key=lambda one: one.at))
+
     def take_fresh(self) -> list[Happening]:
         fresh, self.fresh = self.fresh, []
-        return fresh[-_HAPPENINGS:]
+        return fresh
 
     def timeline(self, kind: str, id: str) -> list[Moment]:
         return list(self._timelines.get((kind, id), ()))

@@ -51,7 +51,7 @@ class DeviceRow(msgspec.Struct, frozen=True, omit_defaults=True):
     t: str = ""  # note
     m: str = ""  # model, where it is not the pool's
     w: str = ""  # node, where it is not the pool's
-    c: tuple[Bar, ...] = ()  # capacity of a shared device
+    c: tuple[Bar, ...] = ()  # capacity of a device that may be shared
     p: tuple[str, ...] = ()  # counter sets that it consumes: a partition
 
 
@@ -161,7 +161,7 @@ def pool_row(cluster: LiveCluster, id: PoolID, views: Iterable[DeviceView]) -> P
                 "" if of == model else of,
                 "" if view.node == node else view.node,
                 tuple(capacity_bars(view, part.consumed.get(view.id.device) or {}))
-                if view.state is DeviceState.SHARED
+                if view.document.get("allowMultipleAllocations")
                 else (),
                 tuple(one.counter_set for one in by_name[view.id.device].consumes_counters),
             )

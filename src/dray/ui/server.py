@@ -53,10 +53,12 @@ Answer = Callable[[Request], Awaitable[Reply]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """``idle``: seconds without a viewer after which ``serve`` returns; None: it goes on."""
+    """``cluster``: what is shown, in words for people. ``idle``: seconds without a viewer after which ``serve`` returns;
+    None: it goes on."""
 
     guard: Guard
     namespace: str = "default"
+    cluster: str = ""
     idle: float | None = None
 
 
@@ -134,6 +136,7 @@ class Dashboard:
         return {
             "version": dray.__version__,
             "release": self._found.release,
+            "cluster": self._options.cluster,
             "namespace": self._options.namespace,
             "unread": self._found.unread,
             "limited": self._found.limited,

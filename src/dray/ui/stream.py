@@ -128,5 +128,5 @@ def _update(update: Update) -> Iterator[bytes]:
         yield _event("happenings", encode(update.happenings))
     if update.sample is not None:
         yield _event("sample", encode(update.sample))
-    if update.rows:
+    if update.rows or update.revision:
         yield _event("changed", b"0")

@@ -96,7 +96,7 @@ async def test_changes_are_sent_to_those_who_look(tmp_path: Path):
         assert (await page.json("/api/object?kind=claim&id=default/c"))["state"] == "allocated"
         await page.admin.delete(RESOURCE_CLAIMS, "default", "c")
         gone = await wait_for("the claim to be gone", lambda: _state(page, "claim", "default/c", "gone"))
-        states = [state for _, state in gone["sections"][0]["moments"]]
+        states = [state for _, state, _ in gone["sections"][0]["moments"]]
         assert states[-2:] == ["allocated", "gone"]
 
 
@@ -121,6 +121,24 @@ async def test_a_mistake_in_a_row_does_not_end_the_page(tmp_path: Path, monkeypa
             async for name, content in events:
                 if name == "rows" and content["of"] == "claims":
                     break
+
+
+async def test_a_change_that_no_row_shows_is_told_too(tmp_path: Path):
+    """What is said of an object may depend on anything, such as a label of a node."""
+    async with served(tmp_path) as page:
+        await fill(page.admin)
+        async with page.events() as events:
+            async for name, _ in events:
+                if name == "ready":
+                    break
+            await page.admin.patch(NODES, "", "n1", {"metadata": {"labels": {"zone": "z"}}})
+            seen = set()
+            async for name, _ in events:
+                seen.add(name)
+                if name == "changed":
+                    break
+            assert "rows" not in seen
+        assert '"zone=z"' in json.dumps(await page.json("/api/object?kind=node&id=n1"))
 
 
 async def test_nothing_is_worked_out_while_nobody_looks(tmp_path: Path):

@@ -6,9 +6,13 @@ import random
 from functools import cached_property
 from typing import Any
 
+import msgspec
+
+from dray.api.identity import ObjectKey
 from dray.explain import Cluster, list_devices
 from dray.ui.board import Board
 from dray.ui.cluster import LiveCluster
+from dray.ui.details.parts import timeline
 from tests.support import explain as given
 
 FIELDS = {
@@ -126,7 +130,7 @@ def test_a_change_of_one_claim_makes_one_pool_anew():
     assert not board.refresh().rows
 
 
-def test_what_is_there_at_the_start_is_no_news_but_what_follows_is():
+def test_what_is_there_at_the_start_is_not_told_as_new_but_what_follows_is():
     cluster, board = LiveCluster(), None
     put(cluster, given.slice_("n1", given.device("a")), given.claim("c"))
     board = Board(cluster)
@@ -142,3 +146,51 @@ def test_what_is_there_at_the_start_is_no_news_but_what_follows_is():
         "allocated",
         "gone",
     ]
+
+
+def dated(document: dict[str, Any], second: int, **more: Any) -> dict[str, Any]:
+    return {**document, **more, "metadata": {**document["metadata"], "creationTimestamp": moment(second)}}
+
+
+def moment(second: int) -> str:
+    return f"1970-01-01T00:00:{second:02}Z"
+
+
+def test_what_happened_before_the_start_is_told_by_the_timestamps_of_the_objects():
+    cluster = LiveCluster()
+    allocated: Any = dated(given.claim("allocated", taken=("n1/a",)), 2)
+    allocated["status"]["allocation"]["allocationTimestamp"] = moment(9)
+    undated = dated(given.claim("undated", taken=("n1/b",)), 3)
+    running = {
+        "phase": "Running",
+        "containerStatuses": [{"name": "m", "state": {"running": {"startedAt": moment(8)}}}],
+    }
+    bound: Any = dated(given.pod("running", "undated"), 4, status=running)
+    bound["spec"] = {**bound["spec"], "nodeName": "n1"}
+    put(cluster, given.slice_("n1", given.device("a"), given.device("b")), allocated, undated, bound)
+    put(cluster, dated(given.pod("waits"), 5), dated(given.claim("pending"), 7))
+    board = Board(cluster, clock=lambda: 100.0)
+    board.refresh()
+    assert [(one.at, one.text) for one in board.happenings.newest if one.kind != "pool"] == [
+        (5, "pod default/waits is Pending"),
+        (7, "claim default/pending is pending"),
+        (8, "pod default/running is Running on n1"),
+        (9, "claim default/allocated is allocated: gpu.example.com/n1/a"),
+    ]
+
+    def told(name: str) -> Any:
+        key = ObjectKey("default", name)
+        return timeline(board, "claim", str(key), cluster.claims[key]).moments
+
+    assert told("allocated") == [(2, "created", False), (9, "allocated", False)]
+    assert told("undated") == [(3, "created", False), (100, "allocated", True)]
+    assert told("pending") == [(7, "pending", False)]
+
+
+def test_capacity_that_may_be_shared_is_shown_before_anybody_has_a_share():
+    cluster = LiveCluster()
+    put(cluster, given.slice_("n1", shared("a"), given.device("b", capacity={"memory": {"value": "80Gi"}})))
+    board = Board(cluster)
+    board.refresh()
+    row = msgspec.json.decode(board.rows["pools"][f"{given.DRIVER}/n1"])
+    assert [one.get("c") for one in row["devices"]] == [[["memory", 0.0, "0 of 80Gi"]], None]

@@ -72,7 +72,9 @@ def test_a_device_tells_who_has_it_and_what_its_driver_reports():
 def test_a_pool_tells_which_slices_are_missing():
     page = shown(board(given.slice_("n1", given.device("a"), count=3)), "pool", "gpu.example.com/n1")
     assert page["state"] == "incomplete"
-    assert page["summary"].startswith("2 slices of generation 1 are missing")
+    assert page["summary"].startswith("2 slices are missing of generation 1")
+    page = shown(board(given.slice_("n1", given.device("a"), count=2)), "pool", "gpu.example.com/n1")
+    assert page["summary"].startswith("1 slice is missing of generation 1")
 
 
 def test_a_class_tells_how_many_devices_it_selects():

@@ -172,7 +172,9 @@ def pool_page(board: Board, id: str) -> Page | None:
     ]
     summary = ""
     if pool.incomplete:
-        summary = f"{expected - len(slices)} slices of generation {slices[0].generation} are missing; no device of the pool is offered until they are there."
+        missing = expected - len(slices)
+        words = "1 slice is" if missing == 1 else f"{missing} slices are"
+        summary = f"{words} missing of generation {slices[0].generation}; no device of the pool is offered before the pool is complete."
     elif pool.invalid:
         summary = f"The pool is invalid: {pool.invalid}. None of its devices is offered."
     if older:

@@ -51,8 +51,10 @@ class Table(msgspec.Struct, frozen=True, tag="table"):
 
 
 class Timeline(msgspec.Struct, frozen=True, tag="timeline"):
+    """Moments and the states that began there; True: no later than that moment."""
+
     title: str
-    moments: list[tuple[float, str]]
+    moments: list[tuple[float, str, bool]]
 
 
 class Text(msgspec.Struct, frozen=True, tag="text"):

@@ -12,7 +12,6 @@ from dray.ui.details.elements import NONE, Atom, Cell, Code, Link, Table, Text, 
 
 if TYPE_CHECKING:
     from dray.api.types import Object
-    from dray.api.types.resource import ResourceClaim
     from dray.ui.board import Board
 
 
@@ -66,16 +65,12 @@ def metadata_facts(obj: Object) -> list[tuple[str, Cell]]:
 
 
 def timeline(board: Board, kind: str, id: str, obj: Object | None) -> Timeline:
-    """The states an object was seen in, preceded by what its own timestamps tell."""
-    seen = [(one.at, one.state) for one in board.happenings.timeline(kind, id)]
-    metadata = (obj.get("metadata") or {}) if obj is not None else {}
-    if created := metadata.get("creationTimestamp"):
-        seen.insert(0, (to_epoch(created), "created"))
-    status: ResourceClaim = obj or {}  # type: ignore[assignment]
-    allocated = ((status.get("status") or {}).get("allocation") or {}).get("allocationTimestamp")
-    if allocated and not any(state.startswith("allocated") for _, state in seen[1:]):
-        seen.append((to_epoch(allocated), "allocated"))
-    return Timeline("What happened to it", sorted(seen, key=lambda one: one[0]))
+    """The states an object went through, and when it was created unless its first state tells that."""
+    seen = [(one.at, one.state, one.before) for one in board.happenings.timeline(kind, id)]
+    created = ((obj.get("metadata") or {}) if obj is not None else {}).get("creationTimestamp")
+    if created and (not seen or seen[0][0] > to_epoch(created) + 1 or seen[0][1].lower() != "pending"):
+        seen.insert(0, (to_epoch(created), "created", False))
+    return Timeline("What happened to it", seen)
 
 
 def conditions(title: str, found: Iterable[Mapping[str, Any]]) -> Iterator[Table]:

@@ -39,6 +39,7 @@ def pod_page(board: Board, id: str) -> Page | None:
         ("Service account", spec.get("serviceAccountName") or ""),
         ("Scheduler", spec.get("schedulerName") or ""),
         ("Priority", spec.get("priorityClassName") or str(spec.get("priority") or "")),
+        ("Pod group", (spec.get("schedulingGroup") or {}).get("podGroupName") or ""),
         ("Node selector", [Code(f"{k}={v}") for k, v in (spec.get("nodeSelector") or {}).items()]),
         ("Scheduling gates", [Code(one["name"]) for one in spec.get("schedulingGates") or ()]),
         *metadata_facts(pod),

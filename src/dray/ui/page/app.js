@@ -109,7 +109,8 @@ function navigation(view) {
       ? h("a", { href: to(one[0]), "aria-current": group === one[0] ? "page" : undefined }, one[1],
           counts[one[0]] !== undefined && store.ready ? h("span", { class: "number" }, counts[one[0]].toLocaleString("en")) : null)
       : h("span", { class: "rule", "aria-hidden": "true" })),
-    h("p", { class: "about" }, store.hello.release ? `Kubernetes ${store.hello.release}` : "", h("br"), store.hello.version ? `dray ${store.hello.version}` : ""));
+    h("p", { class: "about" }, [store.hello.cluster, store.hello.release ? `Kubernetes ${store.hello.release}` : "", store.hello.version ? `dray ${store.hello.version}` : ""]
+      .filter(Boolean).map((text) => h("span", null, text))));
 }
 
 function notices() {
@@ -180,7 +181,7 @@ window.addEventListener("hashchange", () => {
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); content.focus(); });
 content.addEventListener("scroll", () => { const { view } = current(); if (LISTS[view] || view === "map") redraw("scrolled"); }, { passive: true });
 window.addEventListener("resize", () => redraw());
-listen(() => redraw());
+listen((what) => { if (what !== "changed" || OBJECTS[current().view]) redraw(); });
 setInterval(() => redraw(), 5000); // ages
 draw();
 connect();

@@ -4,55 +4,66 @@ import { h } from "./dom.js";
 import { ask, devicesOf, store } from "./store.js";
 import { get, to, toObject } from "./router.js";
 import { capacityBar, chip, clock, empty, link, moment, panel, plural } from "./parts.js";
-import { cell } from "./map.js";
+import { arranged, cell } from "./map.js";
 
 export const OBJECTS = { device: "devices", claim: "claims", pod: "pods", class: "classes", slice: "slices", pool: "pools", node: "nodes" };
 
-let shown = { key: "", page: null, why: null, asked: -1, busy: false, seconds: 0 };
+const EVENTS_SECONDS = 5; // events are not in the stream, so a page that is open asks for them
 
-// Ask for the page when it is opened, and again when something has changed; not faster than the server answers.
+let shown = { key: "" };
+const question = () => ({ answer: null, of: -1, at: 0, next: 0, busy: false, timer: 0 });
+
+// Ask when the page is opened, again when something has changed, and not faster than the server answers.
 function need(kind, id, redraw) {
   const key = `${kind} ${id}`;
-  if (shown.key !== key) shown = { key, page: null, why: null, asked: -1, busy: false, seconds: 0, next: 0 };
-  if (shown.busy || shown.asked === store.revision) return;
-  if (Date.now() < shown.next) {
-    setTimeout(redraw, shown.next - Date.now() + 5);
+  if (shown.key !== key) shown = { key, page: question(), why: question() };
+  refresh(shown.page, () => ask("api/object", { kind, id }), redraw, EVENTS_SECONDS);
+  if (kind === "pod" || kind === "claim") refresh(shown.why, () => ask("api/why", { kind, id }), redraw);
+}
+
+async function refresh(one, put, redraw, seconds = Infinity) {
+  const began = Date.now();
+  if (one.busy || (one.of === store.changes && began - one.at < seconds * 1000)) return;
+  if (began < one.next) {
+    one.timer ||= setTimeout(() => { one.timer = 0; redraw(); }, one.next - began + 5);
     return;
   }
-  const mine = shown;
-  mine.busy = true;
-  mine.asked = store.revision;
-  const began = Date.now();
-  const explained = kind === "pod" || kind === "claim";
-  Promise.all([ask("api/object", { kind, id }), explained ? ask("api/why", { kind, id }) : null])
-    .then(([page, why]) => {
-      mine.page = page;
-      mine.why = why && !why.problem ? why : null;
-    })
-    .catch(() => {
-      mine.asked = -1;
-    })
-    .finally(() => {
-      mine.busy = false;
-      mine.next = Date.now() + Math.max(150, (Date.now() - began) * 2);
-      redraw();
-    });
+  one.busy = true;
+  one.of = store.changes;
+  try {
+    one.answer = await put();
+  } catch {
+    one.of = -1;
+  }
+  one.busy = false;
+  one.at = Date.now();
+  one.next = one.at + Math.max(150, (one.at - began) * 2);
+  redraw();
 }
 
 export function detailView(kind, redraw) {
   const id = get("id");
   need(kind, id, redraw);
-  const { page, why } = shown;
-  const crumbs = h("p", { class: "crumbs" }, h("a", { href: to(OBJECTS[kind]) }, OBJECTS[kind][0].toUpperCase() + OBJECTS[kind].slice(1)));
-  if (!page) return [crumbs, h("div", { class: "heading" }, h("h1", null, id)), h("p", { class: "loading" }, "Reading …")];
-  if (page.problem) return [crumbs, h("div", { class: "heading" }, h("h1", null, id)), empty(page.problem)];
+  const page = shown.page.answer, why = shown.why.answer;
+  const path = h("p", { class: "crumbs" }, crumbs(kind, id));
+  if (!page) return [path, h("div", { class: "heading" }, h("h1", null, id)), h("p", { class: "loading" }, "Reading …")];
+  if (page.problem) return [path, h("div", { class: "heading" }, h("h1", null, id)), empty(page.problem)];
+  const explained = why && !why.problem && page.state !== "gone";
   return [
-    crumbs,
+    path,
     h("div", { class: "heading" }, h("h1", null, page.title), page.state ? h("span", { class: "headstate", role: "status" }, chip(page.state)) : null),
-    page.summary && !why ? h("p", { class: "summary" }, page.summary) : null,
-    why && page.state !== "gone" ? whyPanel(why) : null,
+    page.summary && !explained ? h("p", { class: "summary" }, page.summary) : null,
+    explained ? whyPanel(why) : null,
     page.sections.map(section),
   ];
+}
+
+// Devices and pools have names that others have, too: where they belong is a part of their name.
+function crumbs(kind, id) {
+  const list = h("a", { href: to(OBJECTS[kind]) }, OBJECTS[kind][0].toUpperCase() + OBJECTS[kind].slice(1));
+  if (kind === "device") return [list, " / ", link("pool", id.slice(0, id.lastIndexOf("/")))];
+  if (kind === "pool") return [list, " / ", h("a", { href: to("pools", { q: id.split("/")[0] }) }, id.split("/")[0])];
+  return list;
 }
 
 // --- sections ---
@@ -69,7 +80,8 @@ function section(one) {
         : empty(one.empty || "None."));
     case "timeline":
       return one.moments.length
-        ? panel(one.title, h("ol", { class: "timeline" }, one.moments.map(([at, state]) => h("li", null, chip(state), h("time", { datetime: new Date(at * 1000).toISOString() }, clock(at))))))
+        ? panel(one.title, h("ol", { class: "timeline" }, one.moments.map(([at, state, before]) => h("li", null, chip(state),
+            h("time", { datetime: new Date(at * 1000).toISOString(), title: new Date(at * 1000).toLocaleString() }, before ? "before " : "", clock(at))))))
         : null;
     case "text":
       return h("details", { class: "panel", key: one.title }, h("summary", null, one.title), h("pre", { tabindex: "0" }, one.text));
@@ -85,10 +97,17 @@ function tiles({ pools, devices }) {
   if (!found.length) return empty("None.");
   return found.map((pool) => {
     const list = devicesOf(pool).filter((device) => !wanted.size || wanted.has(device.id));
+    const named = (several) => several.length
+      ? h("div", { class: "cells big" }, several.map((device) => h("div", { class: "named", key: device.id }, cell(device), h("span", { class: "dim" }, device.name)))) : null;
+    const { cells, shared, sets } = arranged(list);
     return h("div", { class: "tilepool", key: pool.id },
       found.length > 1 ? h("p", { class: "partname" }, link("pool", pool.id)) : null,
-      h("div", { class: "cells big" }, list.map((device) => h("div", { class: "named", key: device.id }, cell(device), h("span", { class: "dim" }, device.name)))),
-      (pool.counters || []).map(([set, bars]) => h("div", { class: "counterset" }, h("span", { class: "partname" }, set), bars.map(capacityBar))));
+      named(cells),
+      shared.map((device) => h("div", { class: "share big", key: device.id }, cell(device), h("span", { class: "dim" }, device.name), h("div", { class: "sharebars" }, device.bars.map(capacityBar)))),
+      [...sets.values()].map((box) => h("div", { class: "set big", key: box.name },
+        h("p", { class: "partname" }, box.name), named(box.cells), h("div", { class: "counterset" }, box.bars.map(capacityBar)))),
+      (pool.counters || []).filter(([name]) => !wanted.size && !sets.has(`${pool.id} ${name}`)).map(([name, bars]) =>
+        h("div", { class: "set big", key: name }, h("p", { class: "partname" }, name), h("div", { class: "counterset" }, bars.map(capacityBar)))));
   });
 }
 

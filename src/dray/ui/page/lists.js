@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { devices, devicesOf, sortable, store } from "./store.js";
 import { get, set, to, toObject } from "./router.js";
 import { age, chip, link, mark, plural, stateBar, stateName } from "./parts.js";
-import { reveal, table } from "./table.js";
+import { reveal, sorted, table } from "./table.js";
 
 const dim = (text) => h("span", { class: "dim" }, text);
 const several = (items, draw) => items.length ? [draw(items[0]), items.length > 1 ? dim(` +${items.length - 1}`) : null] : dim("–");
@@ -30,6 +30,8 @@ function byNode() {
 const text = (...parts) => parts.join(" ").toLowerCase();
 const namespaced = (row) => !get("ns") || row.id.startsWith(`${get("ns")}/`);
 const created = { name: "age", title: "Age", width: "5rem", cell: (row) => age(row.created), sort: (row) => -Date.parse(row.created) || 0 };
+const local = (row, id) => (id.startsWith(`${row.id.split("/")[0]}/`) ? id.slice(id.indexOf("/") + 1) : id); // the namespace is the row's
+const placed = (id) => id.slice(id.indexOf("/") + 1); // without its driver
 const named = (title, kind) => ({ name: "name", title, width: "minmax(12rem, 2fr)", cell: (row) => link(kind, row.id), sort: (row) => sortable(row.id) });
 
 export const LISTS = {
@@ -40,12 +42,12 @@ export const LISTS = {
     filters: () => ({ name: "state", values: store.hello.states.map((one) => one.name), of: (row) => stateName(row.state) }),
     namespace: (row) => !get("ns") || row.holders.some(([claim]) => claim.startsWith(`${get("ns")}/`)),
     columns: [
-      { name: "name", title: "Device", width: "minmax(9rem, 1.2fr)", cell: (row) => link("device", row.id, row.name), sort: (row) => (row.sorted ||= sortable(`${row.name} ${row.id}`)) },
-      { name: "node", title: "Node", width: "minmax(7rem, 1fr)", cell: (row) => store.nodes.has(row.node) ? link("node", row.node) : dim(row.node), sort: (row) => sortable(row.node) },
-      { name: "state", title: "State", width: "8.5rem", cell: (row) => chip(stateName(row.state)), sort: (row) => row.state },
+      { name: "name", title: "Device", width: "minmax(7rem, 1fr)", cell: (row) => link("device", row.id, row.name), sort: (row) => (row.sorted ||= sortable(`${row.name} ${row.id}`)) },
+      { name: "node", title: "Node", width: "minmax(6rem, .8fr)", cell: (row) => store.nodes.has(row.node) ? link("node", row.node) : dim(row.node), sort: (row) => sortable(row.node) },
+      { name: "state", title: "State", width: "6.6rem", cell: (row) => chip(stateName(row.state)), sort: (row) => row.state },
       { name: "claim", title: "Claim", width: "minmax(9rem, 1.4fr)", cell: (row) => several(row.holders, ([claim]) => link("claim", claim)), sort: (row) => sortable(row.holders[0]?.[0] || "~") },
       { name: "pod", title: "Pod", width: "minmax(9rem, 1.4fr)", cell: (row) => several(row.holders.flatMap(([, ...pods]) => pods), (pod) => link("pod", pod)), sort: (row) => sortable(row.holders[0]?.[1] || "~") },
-      { name: "model", title: "Model", width: "minmax(8rem, 1fr)", cell: (row) => row.model || dim("–"), sort: (row) => row.model.toLowerCase() },
+      { name: "model", title: "Model", width: "minmax(8rem, 1.2fr)", cell: (row) => row.model || dim("–"), sort: (row) => row.model.toLowerCase() },
       { name: "note", title: "Note", width: "minmax(8rem, 1.4fr)", cell: (row) => h("span", { class: "dim", title: row.note }, row.note) },
     ],
     empty: "No device matches.",
@@ -58,10 +60,10 @@ export const LISTS = {
     namespace: namespaced,
     columns: [
       named("Claim", "claim"),
-      { name: "state", title: "State", width: "11rem", cell: (row) => chip(row.state), sort: (row) => row.state },
-      { name: "class", title: "Class", width: "minmax(8rem, 1fr)", cell: (row) => several(row.classes || [], (name) => store.classes.has(name) ? link("class", name) : name || dim("–")), sort: (row) => (row.classes || [])[0] || "" },
-      { name: "devices", title: "Devices", width: "minmax(10rem, 1.6fr)", cell: (row) => several(row.devices || [], (id) => link("device", id)), sort: (row) => sortable((row.devices || [])[0] || "~") },
-      { name: "pod", title: "Pods", width: "minmax(9rem, 1.2fr)", cell: (row) => several(row.pods || [], (id) => link("pod", id)), sort: (row) => sortable((row.pods || [])[0] || "~") },
+      { name: "state", title: "State", width: "10.8rem", cell: (row) => chip(row.state), sort: (row) => row.state },
+      { name: "class", title: "Class", width: "minmax(9rem, 1.2fr)", cell: (row) => several(row.classes || [], (name) => store.classes.has(name) ? link("class", name) : name || dim("–")), sort: (row) => (row.classes || [])[0] || "" },
+      { name: "devices", title: "Devices", width: "minmax(10rem, 1.6fr)", cell: (row) => several(row.devices || [], (id) => link("device", id, placed(id), { title: row.devices.join("\n") })), sort: (row) => sortable((row.devices || [])[0] || "~") },
+      { name: "pod", title: "Pods", width: "minmax(7rem, 1fr)", cell: (row) => several(row.pods || [], (id) => link("pod", id, local(row, id), { title: row.pods.join("\n") })), sort: (row) => sortable((row.pods || [])[0] || "~") },
       created,
     ],
     empty: "No claim matches.",
@@ -76,7 +78,7 @@ export const LISTS = {
       named("Pod", "pod"),
       { name: "phase", title: "Phase", width: "8rem", cell: (row) => chip(row.phase), sort: (row) => row.phase },
       { name: "node", title: "Node", width: "minmax(7rem, .8fr)", cell: (row) => row.node ? (store.nodes.has(row.node) ? link("node", row.node) : row.node) : dim("–"), sort: (row) => sortable(row.node || "~") },
-      { name: "claims", title: "Claims", width: "minmax(9rem, 1.4fr)", cell: (row) => several(row.claims || [], (id) => link("claim", id)), sort: (row) => (row.claims || []).length },
+      { name: "claims", title: "Claims", width: "minmax(9rem, 1.4fr)", cell: (row) => several(row.claims || [], (id) => link("claim", id, local(row, id), { title: row.claims.join("\n") })), sort: (row) => (row.claims || []).length },
       { name: "reason", title: "Why it waits", width: "minmax(12rem, 2.4fr)", cell: (row) => h("span", { class: "dim", title: row.reason }, row.reason || "") },
       created,
     ],
@@ -88,12 +90,12 @@ export const LISTS = {
     search: (row) => text(row.id, (row.selectors || []).join(" ")),
     columns: [
       named("Class", "class"),
-      { name: "devices", title: "Devices", width: "7rem", cell: (row) => String(total(row.counts || [])), sort: (row) => -total(row.counts || []) },
-      { name: "bar", title: "By state", width: "minmax(10rem, 1fr)", cell: (row) => stateBar(row.counts || []) },
-      { name: "selectors", title: "Selectors", width: "minmax(14rem, 3fr)", cell: (row) => h("code", { title: (row.selectors || []).join("\n") }, (row.selectors || []).join(" && ") || (row.driver ? `what driver ${row.driver} has` : "every device")) },
+      { name: "devices", title: "Devices", width: "7rem", cell: (row) => row.driver ? dim("–") : String(total(row.counts || [])), sort: (row) => -total(row.counts || []) },
+      { name: "bar", title: "By state", width: "minmax(10rem, 1fr)", cell: (row) => row.driver ? dim("–") : stateBar(row.counts || []) },
+      { name: "selectors", title: "Selectors", width: "minmax(14rem, 3fr)", cell: (row) => (row.selectors || []).length ? h("code", { title: row.selectors.join("\n") }, row.selectors.join(" && ")) : dim(row.driver ? `driver ${row.driver} chooses` : "every device") },
       created,
     ],
-    empty: "There is no DeviceClass.",
+    empty: "There is no class.",
   },
   nodes: {
     label: "node", kind: "node",
@@ -104,7 +106,7 @@ export const LISTS = {
     search: (row) => text(row.id, (row.taints || []).join(" ")),
     columns: [
       named("Node", "node"),
-      { name: "ready", title: "State", width: "9rem", cell: (row) => [chip(row.ready === false ? "Not ready" : "Ready"), row.cordoned ? dim(" cordoned") : null], sort: (row) => (row.ready === false ? 0 : 1) },
+      { name: "ready", title: "State", width: "11rem", cell: (row) => [chip(row.ready === false ? "Not ready" : "Ready"), row.cordoned ? dim(" cordoned") : null], sort: (row) => (row.ready === false ? 0 : 1) },
       { name: "free", title: "Free", width: "5rem", cell: (row) => String(row.counts[0] || 0), sort: (row) => -(row.counts[0] || 0) },
       { name: "devices", title: "Devices", width: "6rem", cell: (row) => String(total(row.counts)), sort: (row) => -total(row.counts) },
       { name: "bar", title: "By state", width: "minmax(10rem, 2fr)", cell: (row) => stateBar(row.counts) },
@@ -171,7 +173,7 @@ export function listView(name, scroller) {
   const key = [name, store.revision, location.hash].join("\n");
   if (found.key !== key) {
     if (found.key.split("\n")[2] !== location.hash) selected = -1;
-    found = { key, rows: filtered(name, list) };
+    found = { key, rows: sorted(list.columns, filtered(name, list)) };
   }
   const filter = list.filters?.();
   const chosen = filter ? get(filter.name).split("|").filter(Boolean) : [];
@@ -214,7 +216,7 @@ export function searchView() {
   const words = get("q").toLowerCase().split(/\s+/).filter(Boolean);
   const sections = ["pods", "claims", "nodes", "devices", "classes", "pools", "slices"].map((name) => {
     const list = LISTS[name];
-    const rows = words.length ? list.rows().filter((row) => words.every((word) => list.search(row).includes(word))) : [];
+    const rows = words.length ? list.rows().filter((row) => (!list.namespace || list.namespace(row)) && words.every((word) => list.search(row).includes(word))) : [];
     rows.sort((a, b) => (sortable(a.id) < sortable(b.id) ? -1 : 1));
     if (!rows.length) return null;
     return h("section", { class: "panel", key: name, "aria-label": name },

@@ -3,10 +3,11 @@
 import { h } from "./dom.js";
 import { ask, devicesOf, sortable, store } from "./store.js";
 import { get, set, to } from "./router.js";
-import { capacityBar, mark, meaning, plural, stateName } from "./parts.js";
+import { capacityBar, empty, mark, meaning, noDevices, plural, stateName } from "./parts.js";
 
 // The sizes that style.css gives to the same things.
-const CARD = 268, GAP = 14, HEAD = 44, FOOT = 10, CELL = 28, PER_ROW = 8, LABEL = 20, SET = 16, BAR = 20, SECTION = 44, PART = 8;
+const CARD = 268, GAP = 14, HEAD = 44, FOOT = 10, CELL = 28, PER_ROW = 8, LABEL = 20, SET = 16, BAR = 20, SECTION = 44, PART = 8, SHARE = 8;
+const BARS = 3; // of a counter set or a shared device, in a card
 const SECTIONS = 24; // more groups than these are shown inside the cards
 const PALETTE = 8;
 
@@ -76,18 +77,8 @@ function build(redraw) {
       if (device.state === 0) card.free++;
       const cluster = inside ? `${device.driver} · ${value || "(none)"}` : device.driver;
       let part = card.parts.get(cluster);
-      if (!part) card.parts.set(cluster, (part = { title: inside ? value || "(none)" : device.driver, cells: [], sets: new Map() }));
-      if (device.sets.length) {
-        const name = `${device.pool.id} ${device.sets[0]}`;
-        let box = part.sets.get(name);
-        if (!box) {
-          const found = (device.pool.counters || []).find(([set]) => set === device.sets[0]);
-          part.sets.set(name, (box = { name: device.sets[0], cells: [], bars: found ? found[1].slice(0, 3) : [] }));
-        }
-        box.cells.push(device);
-      } else {
-        part.cells.push(device);
-      }
+      if (!part) card.parts.set(cluster, (part = { title: inside ? value || "(none)" : device.driver, devices: [] }));
+      part.devices.push(device);
       if (byColour) {
         const shade = byColour(device);
         frequency.set(shade, (frequency.get(shade) || 0) + 1);
@@ -98,8 +89,9 @@ function build(redraw) {
   const groups = [...cards].sort((a, b) => (sortable(a[0]) < sortable(b[0]) ? -1 : 1)).map(([name, nodes]) => ({
     name,
     cards: [...nodes.values()].sort((a, b) => (sortable(a.node) < sortable(b.node) ? -1 : 1)).map((card) => {
-      const parts = new Map([...card.parts].sort((a, b) => (sortable(a[0]) < sortable(b[0]) ? -1 : 1)));
-      return { ...card, parts, height: heightOf(card) };
+      const parts = [...card.parts].sort((a, b) => (sortable(a[0]) < sortable(b[0]) ? -1 : 1))
+        .map(([key, { title, devices }]) => ({ key, title, ...arranged(devices) }));
+      return { ...card, parts, height: heightOf(parts) };
     }),
   }));
   const total = groups.reduce((sum, one) => sum + one.cards.length, 0);
@@ -107,14 +99,37 @@ function build(redraw) {
   return made;
 }
 
-function heightOf(card) {
+// Partitions in the box of their card, shared devices beside their bars, and all others as plain cells.
+export function arranged(devices) {
+  const cells = [], shared = [], sets = new Map();
+  for (const device of devices) {
+    if (device.sets.length) {
+      const name = `${device.pool.id} ${device.sets[0]}`;
+      let box = sets.get(name);
+      if (!box) {
+        const found = (device.pool.counters || []).find(([set]) => set === device.sets[0]);
+        sets.set(name, (box = { name: device.sets[0], cells: [], bars: found ? found[1] : [] }));
+      }
+      box.cells.push(device);
+    } else if (device.bars.length) {
+      shared.push(device);
+    } else {
+      cells.push(device);
+    }
+  }
+  return { cells, shared, sets };
+}
+
+const shareHeight = (device) => Math.min(device.bars.length, BARS) * BAR + SHARE;
+
+function heightOf(parts) {
   let height = HEAD + FOOT;
-  const several = card.parts.size > 1;
-  for (const part of card.parts.values()) {
-    if (several) height += LABEL;
+  for (const part of parts) {
+    if (parts.length > 1) height += LABEL;
     height += part.cells.length ? Math.ceil(part.cells.length / PER_ROW) * CELL + PART - 4 : 0;
+    for (const device of part.shared) height += shareHeight(device);
     for (const box of part.sets.values()) {
-      height += SET + LABEL + Math.ceil(box.cells.length / PER_ROW) * CELL + box.bars.length * BAR + PART;
+      height += SET + LABEL + Math.ceil(box.cells.length / PER_ROW) * CELL + Math.min(box.bars.length, BARS) * BAR + PART;
     }
   }
   return height;
@@ -123,7 +138,8 @@ function heightOf(card) {
 export function mapView(scroller, redraw) {
   needAttributes(redraw);
   const { groups, legend, byColour, total } = build(redraw);
-  const width = scroller.clientWidth - 64;
+  const inside = getComputedStyle(scroller);
+  const width = scroller.clientWidth - parseFloat(inside.paddingLeft) - parseFloat(inside.paddingRight);
   const columns = Math.max(1, Math.floor((width + GAP) / (CARD + GAP)));
   const card = Math.floor((width + GAP) / columns) - GAP;
   const top = scroller.scrollTop - 500, bottom = scroller.scrollTop + scroller.clientHeight + 300;
@@ -160,7 +176,7 @@ export function mapView(scroller, redraw) {
     h("div", { class: "heading" }, h("h1", null, "Map"), choices(legend, byColour)),
     groups.length
       ? h("div", { class: "map", role: "group", "aria-label": `${total} nodes and pools, each with its devices`, css: { height: `${y}px` }, wants: drawn })
-      : h("p", { class: "empty" }, store.pools.size ? "No device matches." : "There is no device yet."),
+      : store.pools.size ? empty("No device matches.") : noDevices(),
   ];
 }
 
@@ -187,18 +203,20 @@ const letter = (i) => "ABCDEFGH"[i];
 
 function drawCard(card, box, legend, byColour) {
   const known = store.nodes.has(card.node);
-  const several = card.parts.size > 1;
+  const several = card.parts.length > 1;
   return h("section", { class: "card", "aria-label": card.node, css: box },
     h("header", null,
       known ? h("a", { class: "node", href: to("node", { id: card.node }) }, card.node) : h("span", { class: "node" }, card.node),
       h("span", { class: "dim" }, `${card.free} of ${card.total} free`)),
-    [...card.parts].map(([key, part]) => [
-      several ? h("div", { class: "partname", key, title: part.title }, part.title) : null,
+    card.parts.map((part) => [
+      several ? h("div", { class: "partname", key: part.key, title: part.title }, part.title) : null,
       part.cells.length ? h("div", { class: "cells" }, part.cells.map((device) => cell(device, legend, byColour))) : null,
+      part.shared.map((device) => h("div", { class: "share", css: { height: `${shareHeight(device)}px` } },
+        cell(device, legend, byColour), h("div", { class: "sharebars" }, device.bars.slice(0, BARS).map(capacityBar)))),
       [...part.sets.values()].map((box) => h("div", { class: "set" },
         h("div", { class: "partname", title: box.name }, box.name),
         h("div", { class: "cells" }, box.cells.map((device) => cell(device, legend, byColour))),
-        box.bars.map(capacityBar))),
+        box.bars.slice(0, BARS).map(capacityBar))),
     ]));
 }
 

@@ -3,7 +3,7 @@
 import { h, svg } from "./dom.js";
 import { devices, sortable, store } from "./store.js";
 import { get, set, to } from "./router.js";
-import { age, clock, empty, mark, meaning, panel, plural, stateBar, stateName } from "./parts.js";
+import { age, clock, empty, mark, meaning, noDevices, panel, plural, stateBar, stateName } from "./parts.js";
 
 const GROUPS = ["driver", "class", "model", "node"];
 const PENDING = 12;
@@ -26,27 +26,35 @@ function tiles(counts) {
       h("span", { class: "figure" }, total.toLocaleString("en")), h("span", { class: "label" }, "devices")),
     counts.map((count, i) => {
       const name = stateName(i);
-      if (!count && i > 1) return null;
-      return h("a", { class: "tile", key: name, href: to("devices", { state: name }), title: meaning(name) },
+      return h("a", { class: count ? "tile" : "tile none", key: name, href: to("devices", { state: name }), title: meaning(name) },
         h("span", { class: "figure" }, mark(name), count.toLocaleString("en")), h("span", { class: "label" }, name));
     }),
     h("div", { class: "tilebar" }, stateBar(counts)));
 }
 
+const here = (row) => !get("ns") || row.id.startsWith(`${get("ns")}/`);
+
+// Pods that wait for the same reason, such as the members of a gang, are one entry.
 function waiting() {
-  const pods = [...store.pods.values()]
-    .filter((row) => row.cause && (!get("ns") || row.id.startsWith(`${get("ns")}/`)))
-    .sort((a, b) => (a.created < b.created ? -1 : 1));
-  const claims = [...store.claims.values()].filter((row) => row.state === "pending" && !(row.pods || []).length);
+  const pods = [...store.pods.values()].filter((row) => row.cause && here(row)).sort((a, b) => (`${a.created} ${a.id}` < `${b.created} ${b.id}` ? -1 : 1));
+  const claims = [...store.claims.values()].filter((row) => row.state === "pending" && !(row.pods || []).length && here(row));
+  const entries = new Map();
+  for (const row of pods) {
+    const key = `${row.id.split("/")[0]} ${row.reason}`;
+    if (entries.has(key)) entries.get(key).push(row);
+    else entries.set(key, [row]);
+  }
+  const list = [...entries.values()];
   return panel("Waiting",
-    pods.length
-      ? h("ul", { class: "waiting" }, pods.slice(0, PENDING).map((row) =>
+    list.length
+      ? h("ul", { class: "waiting" }, list.slice(0, PENDING).map(([row, ...others]) =>
           h("li", { key: row.id },
             h("a", { class: "wait", href: to("pod", { id: row.id }) },
               h("span", { class: "who" }, row.id), h("span", { class: "since" }, age(row.created)),
-              h("span", { class: "why" }, row.reason)))))
+              h("span", { class: "why" }, row.reason)),
+            others.length ? h("a", { class: "more", href: to("pods", { phase: "Pending", ns: row.id.split("/")[0], q: row.reason }) }, `and ${plural(others.length, "other pod")}`) : null)))
       : empty("No pod waits."),
-    pods.length > PENDING ? h("p", null, h("a", { href: to("pods", { phase: "Pending" }) }, `All ${pods.length} that wait`)) : null,
+    list.length > PENDING ? h("p", null, h("a", { href: to("pods", { phase: "Pending" }) }, `All ${pods.length} that wait`)) : null,
     claims.length ? h("p", { class: "dim" }, h("a", { href: to("claims", { state: "pending" }) }, plural(claims.length, "pending claim")), " of no pod") : null);
 }
 
@@ -67,7 +75,7 @@ function breakdown() {
               h("td", { class: "number" }, (counts[0] || 0).toLocaleString("en")),
               h("td", { class: "number" }, counts.reduce((a, b) => a + b, 0).toLocaleString("en")),
               h("td", { class: "bar" }, stateBar(counts))))))
-      : empty(store.hello.unread.includes("ResourceSlice") ? "You may not read ResourceSlices, so no device can be shown." : "There is no device yet."),
+      : noDevices(),
     rows.length > 12 ? h("p", null, h("a", { href: to(by === "node" ? "nodes" : by === "class" ? "classes" : "devices") }, `All ${rows.length.toLocaleString("en")}`)) : null);
 }
 
@@ -123,12 +131,12 @@ function chart() {
 }
 
 function news() {
-  const newest = store.happenings.slice(-14).reverse();
+  const newest = store.happenings.filter((one) => (one.kind !== "pod" && one.kind !== "claim") || here(one)).slice(-14).reverse();
   return panel("What happened last",
     newest.length
       ? h("ol", { class: "news" }, newest.map((one) =>
           h("li", { key: `${one.at} ${one.id} ${one.text}` }, h("time", { datetime: new Date(one.at * 1000).toISOString() }, clock(one.at)),
             h("a", { href: to(one.kind, { id: one.id }) }, one.text))))
-      : empty("Nothing since the dashboard was started."));
+      : empty("Nothing yet."));
 }
 

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { store } from "./store.js";
-import { toObject } from "./router.js";
+import { to, toObject } from "./router.js";
 
 export function stateName(number) {
   return store.hello.states[number]?.name || "";
@@ -91,6 +91,14 @@ export function panel(title, ...content) {
   return h("section", { class: "panel", key: title, "aria-label": title }, h("h2", null, title), content);
 }
 
-export function empty(text) {
+export function empty(...text) {
   return h("p", { class: "empty" }, text);
+}
+
+// Why there is no device: nobody has published one, they may not be read, or drivers of classic classes keep them to themselves.
+export function noDevices() {
+  if (store.hello.unread.includes("ResourceSlice")) return empty("You may not read ResourceSlices, so no device can be shown.");
+  const classic = [...store.classes.values()].some((row) => row.driver);
+  if (!classic) return empty("There is no device yet.");
+  return empty("No device is published: drivers of resource classes keep theirs to themselves. ", h("a", { href: to("claims") }, "Claims"), " say what is allocated.");
 }

@@ -12,6 +12,7 @@ export const store = {
   history: [],
   happenings: [],
   revision: 0, // counts changes of rows
+  changes: 0, // counts changes of anything, also of what no row shows
   slicesRevision: 0, // counts changes of what devices are
   ...empty(),
 };
@@ -152,9 +153,13 @@ export function connect() {
     store.ready = true;
     store.connection = "live";
     store.slicesRevision++;
+    store.changes++;
     changed();
   });
-  on("changed", () => {});
+  on("changed", () => {
+    store.changes++;
+    tell("changed");
+  });
   on("beat", () => {});
   on("upstream", (problem) => {
     store.upstream = problem;

@@ -8,17 +8,25 @@ import { plural } from "./parts.js";
 const ROW = 40;
 const AROUND = 12; // rows drawn beyond the visible ones
 
-// columns: {name, title, width, cell(row), sort(row)}; rows: already filtered; href(row): where a row leads
-export function table({ columns, rows, href, label, empty, scroller, selected, onselect }) {
+const chosen = (columns) => {
   const [descending, by] = get("sort").startsWith("-") ? [true, get("sort").slice(1)] : [false, get("sort")];
-  const column = columns.find((one) => one.name === by && one.sort);
-  if (column) {
-    const keys = new Map(rows.map((row) => [row, column.sort(row)]));
-    rows.sort((a, b) => {
-      const x = keys.get(a), y = keys.get(b);
-      return (x < y ? -1 : x > y ? 1 : 0) * (descending ? -1 : 1);
-    });
-  }
+  return [columns.find((one) => one.name === by && one.sort), descending];
+};
+
+// The rows in the order that the address asks for.
+export function sorted(columns, rows) {
+  const [column, descending] = chosen(columns);
+  if (!column) return rows;
+  const keys = new Map(rows.map((row) => [row, column.sort(row)]));
+  return rows.sort((a, b) => {
+    const x = keys.get(a), y = keys.get(b);
+    return (x < y ? -1 : x > y ? 1 : 0) * (descending ? -1 : 1);
+  });
+}
+
+// columns: {name, title, width, cell(row), sort(row)}; rows: filtered and sorted; href(row): where a row leads
+export function table({ columns, rows, href, label, empty, scroller, selected, onselect }) {
+  const [column, descending] = chosen(columns);
   const widths = columns.map((one) => one.width || "minmax(8rem, 1fr)").join(" ");
   const from = Math.max(0, Math.floor((scroller.scrollTop - 200) / ROW) - AROUND);
   const count = Math.ceil(scroller.clientHeight / ROW) + 2 * AROUND;
@@ -51,7 +59,7 @@ export function table({ columns, rows, href, label, empty, scroller, selected, o
           go(href(row));
         },
       },
-      columns.map((one) => h("div", { role: "cell" }, one.cell(row))),
+      columns.map((one) => titled(h("div", { role: "cell" }, one.cell(row)))),
     );
     return { key: row.id, signature: `${index} ${index === selected} ${store.revision} ${minute} ${location.hash}`, make };
   });
@@ -64,6 +72,12 @@ export function table({ columns, rows, href, label, empty, scroller, selected, o
           h("div", { class: "body", role: "rowgroup", css: { height: `${rows.length * ROW}px` }, wants: body }))
       : h("p", { class: "empty" }, empty),
   );
+}
+
+// What may be cut off can be read in full.
+function titled(cell) {
+  if (cell.textContent.length > 10 && !cell.querySelector("[title]")) cell.title = cell.textContent;
+  return cell;
 }
 
 // Bring a row into view.

@@ -80,7 +80,7 @@ function celAnswer(found) {
   const failing = found.errors.reduce((sum, one) => sum + one.devices, 0);
   return h("div", { class: "celanswer" },
     h("p", { class: "headline", role: "status" }, h("strong", null, found.matches.toLocaleString("en")), ` of ${plural(found.devices, "device")} match`, failing ? h("span", { class: "badtext" }, `, ${failing} fail`) : null),
-    h("span", { class: "statebar matchbar", "aria-hidden": "true" }, h("span", { class: "seg s-allocated", css: { width: `${share}%` } })),
+    h("span", { class: "statebar matchbar", "aria-hidden": "true" }, share ? h("span", { class: "seg s-allocated", css: { width: `${share}%` } }) : null),
     found.errors.map((one) => h("p", { class: "badtext" }, `${plural(one.devices, "device")} such as `, link("device", one.example), `: ${one.message}`)),
     found.asked.length ? h("table", { class: "lines" }, h("thead", null, h("tr", null, ["It reads", "Devices have"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", null, found.asked.map((one) => h("tr", null, h("td", null, h("code", null, one.name)),
