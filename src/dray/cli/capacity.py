@@ -43,7 +43,10 @@ class GroupAndCount(click.ParamType[tuple[Path, int]]):
 @click.command()
 @source_options
 @click.option(
-    "--cluster", "groups", type=InputPath(dir_okay=False), help="Node groups (YAML) instead of a cluster."
+    "--cluster",
+    "groups",
+    type=InputPath(dir_okay=False),
+    help="Node groups (YAML) or a list of nodes (CSV) instead of a cluster.",
 )
 @files_option("The job: pods and workloads with the claims and claim templates that they name.")
 @namespace_option
@@ -110,12 +113,12 @@ def capacity(
     from dray.explain.model import manifests
     from dray.simulate import capacity as questions
     from dray.simulate.model import Arrival
-    from dray.simulate.sources.files import read_groups_to_add, read_node_groups
+    from dray.simulate.sources.files import read_cluster, read_groups_to_add
     from dray.simulate.sources.snapshot import SnapshotSource
 
     documents = [one.document for one in manifests.read_files(files)]
     before = (
-        read_node_groups(groups).cluster()
+        read_cluster(groups)
         if groups is not None
         else SnapshotSource(load_snapshot(kubeconfig, context, snapshot_file)).cluster()
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "--cluster",
     "cluster_file",
     type=InputPath(dir_okay=False),
-    help="Node groups (YAML) instead of a cluster.",
+    help="Node groups (YAML) or a list of nodes (CSV) instead of a cluster.",
 )
 @click.option(
     "--groups",
@@ -76,7 +76,7 @@ def scale_up(
     from dray.simulate.capacity import with_classes
     from dray.simulate.model import Arrival
     from dray.simulate.scale_up import scale_up as answer
-    from dray.simulate.sources.files import read_groups_to_add, read_node_groups
+    from dray.simulate.sources.files import read_cluster, read_groups_to_add
     from dray.simulate.sources.manifests import Manifests
     from dray.simulate.sources.snapshot import SnapshotSource
 
@@ -84,7 +84,7 @@ def scale_up(
     groups = [group for one in candidates for group in one.groups]
     pending: list[Arrival] = []
     if cluster_file is not None:
-        cluster = read_node_groups(cluster_file).cluster()
+        cluster = read_cluster(cluster_file)
     else:
         source = SnapshotSource(load_snapshot(kubeconfig, context, snapshot_file))
         cluster = source.cluster()

@@ -23,6 +23,7 @@ from dray.cli.source import load_snapshot
 
 if TYPE_CHECKING:
     from dray.simulate.experiment import Summary
+    from dray.simulate.progress import Counters
     from dray.simulate.report.page import Report
     from dray.simulate.runs import Task
     from dray.simulate.summary import ResultSummary
@@ -196,7 +197,10 @@ def openb(
 @simulate.command()
 @source_options
 @click.option(
-    "--cluster", "groups", type=InputPath(dir_okay=False), help="Node groups (YAML) instead of a cluster."
+    "--cluster",
+    "groups",
+    type=InputPath(dir_okay=False),
+    help="Node groups (YAML) or a list of nodes (CSV) instead of a cluster.",
 )
 @click.option(
     "-f",
@@ -206,6 +210,12 @@ def openb(
     multiple=True,
     required=True,
     help="A trace (CSV, Parquet), a generator (YAML), manifests with arrival and duration, or a recording (JSON lines).",
+)
+@click.option(
+    "--events",
+    "events_file",
+    type=InputPath(dir_okay=False),
+    help="What happens to the cluster meanwhile (YAML): nodes come and go, devices are tainted, slices and classes change.",
 )
 @policies_option
 @click.option("--seeds", type=Seeds(), default="0", show_default=True, help="Such as 42, 42-51 or 1,3,5.")
@@ -231,6 +241,11 @@ def openb(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the time series (.csv, .csv.gz, .parquet).",
 )
+@click.option(
+    "--use-to",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write how much of each node, model and class was in use over time (.csv, .csv.gz, .parquet).",
+)
 @report_options
 @text_or_json
 def run(
@@ -239,6 +254,7 @@ def run(
     snapshot_file: Path | None,
     groups: Path | None,
     files: tuple[Path, ...],
+    events_file: Path | None,
     policies: tuple[str, ...],
     seeds: tuple[int, ...],
     device_preemption: bool,
@@ -249,6 +265,7 @@ def run(
     typical_pods: Path | None,
     pods_to: Path | None,
     samples_to: Path | None,
+    use_to: Path | None,
     report: Path | None,
     figures: Path | None,
     formats: tuple[str, ...],
@@ -261,29 +278,34 @@ def run(
       dray simulate run --cluster groups.yaml -f trace.csv --policy default --policy fgd
       dray simulate run --snapshot cluster.json.gz -f jobs.yaml --pods-to pods.parquet
       dray simulate run --cluster groups.yaml -f generator.yaml --seeds 1-10 -o json
+      dray simulate run --cluster nodes.csv -f trace.csv --events drain.yaml
       dray simulate run -f monday.jsonl.gz --policy default --policy pack     # recorded by dray snapshot --follow
     """
     from dray.placement.policies.workload import parse_typical
     from dray.simulate.model import Options, Result
     from dray.simulate.runs import Simulation
-    from dray.simulate.sources.files import read_node_groups, read_workload
+    from dray.simulate.sources.cluster_events import WithClusterEvents
+    from dray.simulate.sources.files import read_cluster, read_events, read_workload
     from dray.simulate.sources.recording import Recording
     from dray.simulate.sources.snapshot import SnapshotSource
     from dray.simulate.summary import summarize
-    from dray.simulate.tables import check_name, write_pods, write_samples
+    from dray.simulate.tables import check_name, write_pods, write_samples, write_use
 
-    for target in filter(None, (pods_to, samples_to)):
+    for target in filter(None, (pods_to, samples_to, use_to)):
         check_name(target)
     _check_targets(report, figures, formats)
     workload = read_workload(files)
     if groups is not None:
-        cluster = read_node_groups(groups).cluster()
+        cluster = read_cluster(groups)
     elif isinstance(workload, Recording) and snapshot_file is None:
         cluster = workload.cluster()
     else:
         cluster = SnapshotSource(load_snapshot(kubeconfig, context, snapshot_file)).cluster()
     if not cluster.nodes:
         raise click.ClickException("the cluster has no nodes: name another one with --cluster or --snapshot")
+    recorded = isinstance(workload, Recording)
+    if events_file is not None:
+        workload = WithClusterEvents(workload, read_events(events_file))
     typical = parse_typical(read_yaml(typical_pods), str(typical_pods)) if typical_pods is not None else ()
     tasks = [
         Simulation(
@@ -295,8 +317,9 @@ def run(
                 device_preemption=device_preemption,
                 until=until,
                 typical_shapes=typical,
-                # The pods that controllers made in place of evicted ones are part of the recording.
-                recreates_evicted=not isinstance(workload, Recording),
+                # What controllers evicted, and the pods that they made instead, is part of the recording.
+                recreates_evicted=not recorded,
+                evicts_tainted=not recorded,
             ),
         )
         for policy in dict.fromkeys(policies)
@@ -308,10 +331,12 @@ def run(
         write_pods(pods_to, results)
     if samples_to is not None:
         write_samples(samples_to, results)
+    if use_to is not None:
+        write_use(use_to, results, cluster)
     if report is not None or figures is not None:
         from dray.simulate.report.runs import runs_report
 
-        named = groups or snapshot_file or (files[0] if isinstance(workload, Recording) else None)
+        named = groups or snapshot_file or (files[0] if recorded else None)
         page = runs_report(
             results,
             cluster=cluster,
@@ -390,31 +415,45 @@ def _run(
 
     kept = KeptResults(where.resume, type_) if where.resume is not None else None
     number = min(where.processes or len(os.sched_getaffinity(0)), len(tasks))
-    with _progress(what, len(tasks)) as advance, open_executor(where.executor, number) as executor:
-        return run_all(tasks, executor=executor, done=advance, kept=kept)
+    with (
+        _progress(what, len(tasks)) as watched,
+        open_executor(where.executor, number, counters=watched.counters) as executor,
+    ):
+        return run_all(tasks, executor=executor, done=watched.done, kept=kept, counters=watched.counters)
+
+
+class _Watched(NamedTuple):
+    """What a bar is told: runs that have ended, and pods that have arrived in those that have not."""
+
+    done: Callable[[int], None]
+    counters: Counters | None
 
 
 @contextmanager
-def _progress(what: str, runs: int) -> Iterator[Callable[[int], None]]:
+def _progress(what: str, runs: int) -> Iterator[_Watched]:
     """A bar with rate and time left, where somebody watches."""
     if not sys.stderr.isatty():
-        yield lambda number: None
+        yield _Watched(lambda number: None, None)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from dray.simulate.progress import Counters, Watcher
 
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("runs"),
-        TimeRemainingColumn(),
+        TextColumn("pods, {task.fields[rate]}, {task.fields[runs]}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
         console=Console(stderr=True),
         transient=True,
     )
+    counters = Counters.make()
     with bar:
-        task = bar.add_task(what, total=runs)
-        yield lambda number: bar.advance(task)
+        task = bar.add_task(what, total=None, rate="", runs="")
+        with Watcher(counters, runs, lambda shown: bar.update(task, **shown)) as watcher:
+            yield _Watched(watcher.done, counters)
 
 
 def _print_line(summary: Summary, seconds: float) -> None:
@@ -426,7 +465,6 @@ def _print_line(summary: Summary, seconds: float) -> None:
                 "policy": summary.policy,
                 "seeds": list(summary.seeds),
                 "allocated_percent": _rounded(summary.allocated_percent),
-                "allocated_stdev": _rounded(summary.allocated_stdev),
                 "fragmented_percent": _rounded(summary.fragmented_percent),
                 "pods": round(summary.pods),
                 "seconds": round(seconds, 3),

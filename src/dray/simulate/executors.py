@@ -10,22 +10,26 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 
 from dray.simulate.model import SimulationError
+from dray.simulate.progress import Counters
 from dray.simulate.runs import local_processes
 
 _DASK = "dask://"
 
 
 @contextmanager
-def open_executor(address: str | None, processes: int, *, timeout: float = 10.0) -> Iterator[Executor | None]:
+def open_executor(
+    address: str | None, processes: int, *, timeout: float = 10.0, counters: Counters | None = None
+) -> Iterator[Executor | None]:
     """The executor at an address such as ``dask://host:8786``; without one, so many processes of this machine, and None
-    for this process alone. ``timeout``: how many seconds a cluster has to answer."""
+    for this process alone. ``timeout``: how many seconds a cluster has to answer. ``counters``: what processes
+    of this machine are to count in."""
     if address is not None:
         with _dask(address, timeout) as executor:
             yield executor
     elif processes == 1:
         yield None
     else:
-        with local_processes(processes) as executor:
+        with local_processes(processes, counters=counters) as executor:
             yield executor
 
 

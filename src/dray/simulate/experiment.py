@@ -8,10 +8,12 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from dray.placement.policies.workload import KnownWorkload
-from dray.simulate.engine import Progress, simulate
+from dray.simulate.engine import simulate
 from dray.simulate.model import UNITS_PER_DEVICE, Cluster, Options, Result
 from dray.simulate.openb import Documents, NodeList, PodList, PublishedOrder, arrivals
+from dray.simulate.progress import Counters
 from dray.simulate.requests import requests_of
+from dray.simulate.runs import Watchable
 
 #: the parts of the cluster's devices, in percent, at which figures are published
 MARKS = (50, 60, 70, 80, 85, 90, 95, 100, 110, 120, 130)
@@ -31,7 +33,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Experiment(Watchable):
     """One policy and one seed over lists of nodes and pods."""
 
     nodes: Path
@@ -39,9 +41,8 @@ class Experiment:
     policy: str
     seed: int
 
-    def run(self, *, progress: Progress | None = None) -> Figures:
-        cluster = NodeList(self.nodes).cluster()
-        return figures(self.simulate(cluster, PodList(self.pods), progress=progress))
+    def run(self, *, counters: Counters | None = None) -> Figures:
+        return figures(self.simulate(NodeList(self.nodes).cluster(), PodList(self.pods), counters=counters))
 
     def simulate(
         self,
@@ -49,7 +50,7 @@ class Experiment:
         pods: PodList,
         *,
         units: int | None = None,
-        progress: Progress | None = None,
+        counters: Counters | None = None,
     ) -> Result:
         """``units``: the thousandths of devices that count as the cluster's; otherwise all that there are."""
         if units is None:
@@ -61,6 +62,7 @@ class Experiment:
         options = Options(
             policy=self.policy, seed=self.seed, retries=False, typical=typical, node_order=order.nodes
         )
+        progress = counters.begin(len(order.pods)) if counters else None
         return simulate(cluster, arrivals(order.pods), options, progress=progress)
 
 

@@ -118,7 +118,7 @@ class ClassChanged:
 
 @dataclass(frozen=True, slots=True)
 class DevicesTainted:
-    """A DeviceTaintRule begins to count. Pods that do not tolerate its taint stay where they are."""
+    """A DeviceTaintRule begins to count. The effect NoExecute evicts the pods that do not tolerate it."""
 
     time: float
     rule: DeviceTaintRule
@@ -159,6 +159,17 @@ class WorkloadSource(Protocol):
         ...
 
 
+class Stay(msgspec.Struct, frozen=True, gc=False):
+    """A pod on a node with its devices, from ``began`` to ``ended``."""
+
+    node: str
+    began: float
+    ended: float
+    devices: tuple[str, ...] = ()  # driver/pool/device
+    classes: tuple[str, ...] = ()  # the DeviceClass by which it got each of them
+    units: int = 0  # thousandths of devices that it had
+
+
 class PodOutcome(msgspec.Struct, frozen=True, gc=False):
     """What became of one pod."""
 
@@ -172,10 +183,18 @@ class PodOutcome(msgspec.Struct, frozen=True, gc=False):
     units: int = 0  # thousandths of devices that it has
     requested: int = 0  # thousandths of devices that it asked for
     attempts: int = 0
-    evictions: int = 0  # by preemption, drains and lost nodes
+    evictions: int = 0  # by preemption, drains, lost nodes and tainted devices
     waited: float = 0.0  # the time it spent in the queue
     duration: float | None = None  # of its run, as the workload has it
     reason: str = ""  # why it was dropped, if the options want to know
+    evicted: tuple[Stay, ...] = ()  # where it was before it was evicted, as often as that happened
+
+    def stays(self, end: float) -> Iterator[Stay]:
+        """Where the pod has been; ``end``: the end of the simulation, until which it runs if it still does."""
+        yield from self.evicted
+        if self.scheduled is not None:
+            ended = self.ended if self.ended is not None else end
+            yield Stay(self.node, self.scheduled, ended, self.devices, self.classes, self.units)
 
     @property
     def slowdown(self) -> float | None:
@@ -234,6 +253,8 @@ class Options:
     device_preemption: bool = False
     #: Evicted pods come again, as their controllers would make them.
     recreates_evicted: bool = True
+    #: Taints with the effect NoExecute evict pods from devices, as their controller would.
+    evicts_tainted: bool = True
     #: Of nodes with the best score policies that keep an order take the one with the least number; None: an order that
     #: the seed decides.
     node_order: Mapping[str, int] | None = None

@@ -33,6 +33,7 @@ NAMESPACE = "default"
 _WATCHES = 10
 
 _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+_TIME_COLUMNS = ("creation_time", "scheduled_time", "deletion_time")
 _POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 
 CLASS: DeviceClass = {
@@ -114,6 +115,48 @@ class PodList:
             rows.append(clone._replace(name=f"{clone.name}-clone-{number}"))
             requested += clone.units
         return rows
+
+
+@dataclass(frozen=True)
+class PodTrace:
+    """A list of pods, as a workload: pods come when they were created, and run as long as they ran."""
+
+    path: Path
+
+    def events(self, seed: int = 0) -> Iterator[Arrival]:
+        documents = Documents()
+        lines = sorted(self._lines(), key=lambda line: (line[0], line[1].name))
+        for created, row, duration in lines:
+            yield Arrival(float(created - lines[0][0]), *documents.of(row), duration)
+
+    def _lines(self) -> Iterator[tuple[int, PodRow, float | None]]:
+        """When each pod was created, what it asks for, and how long it ran; None: it had not ended."""
+        for number, fields in read_rows(self.path, (*_POD_COLUMNS, "creation_time")):
+            row = _pod_row(self.path, number, fields)
+            created, scheduled, deleted = (
+                _number(self.path, number, fields, column) if fields.get(column) else None
+                for column in _TIME_COLUMNS
+            )
+            if created is None:
+                raise SimulationError(f"{self.path}, line {number}: creation_time is empty")
+            began = scheduled if scheduled is not None else created
+            if deleted is not None and deleted < began:
+                raise SimulationError(
+                    f"{self.path}, line {number}: the pod is deleted at {deleted}, before {began}"
+                )
+            yield created, row, float(deleted - began) if deleted is not None else None
+
+
+def is_pod_list(path: Path) -> bool:
+    """Whether a file has the columns of a list of pods."""
+    if path.suffix == ".parquet":
+        return False
+    try:
+        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
+            columns = next(csv.reader(file), [])
+    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, csv.Error):
+        return False  # whoever reads it says what is wrong
+    return {"num_gpu", "gpu_milli"} <= set(columns)
 
 
 class PublishedOrder(NamedTuple):
@@ -277,7 +320,7 @@ def _pod_row(path: Path, number: int, row: dict[str, str]) -> PodRow:
             f"{path}, line {number}: num_gpu {gpus} with gpu_milli {share}: a share is 1 to 999 of one GPU, "
             "and several GPUs have gpu_milli 1000"
         )
-    for column in ("creation_time", "deletion_time", "scheduled_time"):
+    for column in _TIME_COLUMNS:
         if row.get(column):
             _number(path, number, row, column)
     return PodRow(row["name"], cpu, memory, gpus, share if gpus else 0, row.get("gpu_spec") or "")

@@ -10,11 +10,12 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from dray.simulate.checkpoint import KeptResults
 from dray.simulate.engine import simulate
 from dray.simulate.model import Cluster, Options, Result, SimulationError, WorkloadSource
+from dray.simulate.progress import Counters, number_of_pods
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -24,21 +25,40 @@ class Task(Protocol[T_co]):
     def run(self) -> T_co: ...
 
 
+class Watchable:
+    """A task that says how far it is: its ``run`` takes ``counters``."""
+
+    def run(self, *, counters: Counters | None = None) -> Any:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Simulation:
+class Simulation(Watchable):
     """One run of a workload on a cluster, as a task."""
 
     cluster: Cluster
     workload: WorkloadSource
     options: Options
 
-    def run(self) -> Result:
-        return simulate(self.cluster, self.workload.events(self.options.seed), self.options)
+    def run(self, *, counters: Counters | None = None) -> Result:
+        seed = self.options.seed
+        progress = counters.begin(number_of_pods(self.workload.events(seed))) if counters else None
+        return simulate(self.cluster, self.workload.events(seed), self.options, progress=progress)
 
 
-def local_processes(number: int) -> ProcessPoolExecutor:
-    """Processes on this machine. They are started anew, so they share nothing with this one."""
-    return ProcessPoolExecutor(number, mp_context=multiprocessing.get_context("spawn"))
+def local_processes(number: int, *, counters: Counters | None = None) -> ProcessPoolExecutor:
+    """Processes on this machine. They are started anew, so they share nothing with this one but ``counters``."""
+    return ProcessPoolExecutor(
+        number, mp_context=multiprocessing.get_context("spawn"), initializer=_watch, initargs=(counters,)
+    )
+
+
+_counters: Counters | None = None  # of a process of ``local_processes``
+
+
+def _watch(counters: Counters | None) -> None:
+    global _counters
+    _counters = counters
 
 
 def run_all(
@@ -47,10 +67,12 @@ def run_all(
     executor: Executor | None = None,
     done: Callable[[int], None] = lambda number: None,
     kept: KeptResults[T] | None = None,
+    counters: Counters | None = None,
 ) -> list[T]:
     """The results of the tasks, in their order. ``done`` is called with the number of each task that has ended.
 
-    ``kept``: results that are there are not made again, and those that are made are there the next time.
+    ``kept``: results that are there are not made again, and those that are made are there the next time. ``counters``:
+    they are told how far the runs of this process are; those of other processes have them from ``local_processes``.
     """
     results: dict[int, T] = {}
     if kept is not None:
@@ -60,7 +82,7 @@ def run_all(
                 results[number] = found
                 done(number)
     missing = [number for number in range(len(tasks)) if number not in results]
-    for number, result in _made(tasks, missing, executor):
+    for number, result in _made(tasks, missing, executor, counters):
         if kept is not None:
             kept.save(tasks[number], result)
         results[number] = result
@@ -69,12 +91,12 @@ def run_all(
 
 
 def _made(
-    tasks: Sequence[Task[T]], numbers: Sequence[int], executor: Executor | None
+    tasks: Sequence[Task[T]], numbers: Sequence[int], executor: Executor | None, counters: Counters | None
 ) -> Iterator[tuple[int, T]]:
     """Numbers of tasks with their results, as they come."""
     if executor is None:
         for number in numbers:
-            yield number, tasks[number].run()
+            yield number, _watched(tasks[number], counters)
         return
     futures = {executor.submit(_run, tasks[number]): number for number in numbers}
     try:
@@ -92,4 +114,8 @@ def _run(task: Task[T]) -> T:
     import gc
 
     gc.freeze()
-    return task.run()
+    return _watched(task, _counters)
+
+
+def _watched(task: Task[T], counters: Counters | None) -> T:
+    return task.run(counters=counters) if isinstance(task, Watchable) and counters else task.run()

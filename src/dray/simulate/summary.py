@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
-from dray.simulate.model import UNITS_PER_DEVICE, PodOutcome, Result, Sample
+from dray.simulate.model import UNITS_PER_DEVICE, Cluster, Result, Sample, Stay
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import Device
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,27 +92,77 @@ def _over_time(samples: Sequence[Sample], value: Callable[[Sample], float]) -> f
 
 def device_seconds(result: Result, *, by: Mapping[str, str] | None = None) -> dict[str, float]:
     """How long devices were in use, in device-seconds: by node, or by what ``by`` says of a node (its model, group)."""
-    end = result.samples[-1].time if result.samples else 0.0
     used: dict[str, float] = {}
-    for one in result.pods:
-        if one.scheduled is not None and one.units:
-            key = by.get(one.node, one.node) if by is not None else one.node
-            used[key] = used.get(key, 0.0) + _run_time(one, end) * one.units / UNITS_PER_DEVICE
+    for stay in _stays(result):
+        if stay.units:
+            key = by.get(stay.node, stay.node) if by is not None else stay.node
+            used[key] = used.get(key, 0.0) + (stay.ended - stay.began) * stay.units / UNITS_PER_DEVICE
     return used
 
 
 def device_seconds_by_class(result: Result) -> dict[str, float]:
     """How long devices were in use that pods got by each DeviceClass, in device-seconds."""
-    end = result.samples[-1].time if result.samples else 0.0
     used: dict[str, float] = {}
-    for one in result.pods:
-        if one.scheduled is not None and one.classes:
-            of_each = _run_time(one, end) * one.units / UNITS_PER_DEVICE / len(one.classes)
-            for name in one.classes:
+    for stay in _stays(result):
+        if stay.classes:
+            of_each = (stay.ended - stay.began) * stay.units / UNITS_PER_DEVICE / len(stay.classes)
+            for name in stay.classes:
                 used[name] = used.get(name, 0.0) + of_each
     return {name: round(used[name], 3) for name in sorted(used)}
 
 
-def _run_time(pod: PodOutcome, end: float) -> float:
-    assert pod.scheduled is not None
-    return (pod.ended if pod.ended is not None else end) - pod.scheduled
+class Use(NamedTuple):
+    """From ``time`` on, so many thousandths of the devices of a node, a model or a class are in use."""
+
+    time: float
+    kind: str  # node, model or class
+    name: str
+    units: int
+
+
+def use_over_time(result: Result, cluster: Cluster) -> Iterator[Use]:
+    """Every change of what pods of the workload use, in order of time. Models are those of the cluster's slices."""
+    models = {
+        f"{one['spec']['driver']}/{one['spec']['pool']['name']}/{device['name']}": model
+        for one in cluster.slices
+        for device in one["spec"].get("devices") or ()
+        if (model := model_of(device)) is not None
+    }
+    changes: dict[float, dict[tuple[str, str], float]] = {}
+
+    def change(time: float, stay: Stay, sign: int) -> None:
+        at = changes.setdefault(time, {})
+        keys = [("node", stay.node, 1.0)]
+        for kind, names in (
+            ("model", [models.get(one, "") for one in stay.devices]),
+            ("class", stay.classes),
+        ):
+            keys += [(kind, name, 1 / len(names)) for name in names if name]
+        for kind, name, part in keys:
+            at[kind, name] = at.get((kind, name), 0.0) + sign * stay.units * part
+
+    for stay in _stays(result):
+        if stay.units:
+            change(stay.began, stay, 1)
+            change(stay.ended, stay, -1)
+    level: dict[tuple[str, str], float] = {}
+    for time in sorted(changes):
+        for kind, name in sorted(changes[time]):
+            before = round(level.get((kind, name), 0.0))
+            level[kind, name] = level.get((kind, name), 0.0) + changes[time][kind, name]
+            if (now := round(level[kind, name])) != before:
+                yield Use(time, kind, name, now)
+
+
+def model_of(device: Device) -> str | None:
+    """The model of a device, from the attribute that drivers name it by."""
+    for name, value in (device.get("attributes") or {}).items():
+        if name.rpartition("/")[2] in ("model", "productName"):
+            return value.get("string")
+    return None
+
+
+def _stays(result: Result) -> Iterator[Stay]:
+    end = result.samples[-1].time if result.samples else 0.0
+    for one in result.pods:
+        yield from one.stays(end)

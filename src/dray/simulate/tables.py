@@ -1,19 +1,20 @@
-"""Results as tables: pods and samples, in CSV or Parquet. A file is there as a whole or not at all."""
+"""Results as tables: pods, samples and use, in CSV or Parquet. A file is there as a whole or not at all."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from dray import atomicfile
-from dray.simulate.model import PodOutcome, Result, Sample, SimulationError
+from dray.simulate.model import Cluster, PodOutcome, Result, Sample, SimulationError, Stay
 from dray.simulate.sources.trace import pyarrow_parquet
+from dray.simulate.summary import Use, use_over_time
 
 _SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
@@ -27,19 +28,26 @@ def check_name(path: Path) -> None:
 
 
 def write_pods(path: Path, results: Sequence[Result]) -> None:
-    _write(path, PodOutcome, ((one, pod) for one in results for pod in one.pods))
+    rows = ((one.policy, one.seed, *msgspec.structs.astuple(pod)) for one in results for pod in one.pods)
+    _write(path, (field.name for field in msgspec.structs.fields(PodOutcome)), rows)
 
 
 def write_samples(path: Path, results: Sequence[Result]) -> None:
-    _write(path, Sample, ((one, sample) for one in results for sample in one.samples))
+    rows = (
+        (one.policy, one.seed, *msgspec.structs.astuple(sample)) for one in results for sample in one.samples
+    )
+    _write(path, (field.name for field in msgspec.structs.fields(Sample)), rows)
 
 
-def _write(
-    path: Path, type_: type[PodOutcome] | type[Sample], rows: Iterator[tuple[Result, PodOutcome | Sample]]
-) -> None:
+def write_use(path: Path, results: Sequence[Result], cluster: Cluster) -> None:
+    rows = ((one.policy, one.seed, *use) for one in results for use in use_over_time(one, cluster))
+    _write(path, Use._fields, rows)
+
+
+def _write(path: Path, fields: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
     check_name(path)
-    columns = ("policy", "seed", *(field.name for field in msgspec.structs.fields(type_)))
-    values = ((one.policy, one.seed, *map(_plain, msgspec.structs.astuple(row))) for one, row in rows)
+    columns = ("policy", "seed", *fields)
+    values = (tuple(map(_plain, row)) for row in rows)
     if path.suffix == ".parquet":
         atomicfile.write(path, _parquet(columns, values))
         return
@@ -53,14 +61,17 @@ def _write(
 
 
 def _plain(value: Any) -> Any:
-    return " ".join(value) if isinstance(value, tuple) else value
+    if isinstance(value, Stay):
+        return f"{value.node}:{value.began:g}-{value.ended:g}"
+    return " ".join(map(_plain, value)) if isinstance(value, tuple) else value
 
 
 def _parquet(columns: Sequence[str], values: Iterator[tuple[Any, ...]]) -> bytes:
     parquet = pyarrow_parquet()
     import pyarrow
 
-    table = pyarrow.table(dict(zip(columns, map(list, zip(*values, strict=True)), strict=False)))
+    lists = [list(one) for one in zip(*values, strict=True)] or [[] for _ in columns]
+    table = pyarrow.table(dict(zip(columns, lists, strict=True)))
     buffer = io.BytesIO()
     parquet.write_table(table, buffer)
     return buffer.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from dray.placement.policies import DevicePolicy, NodeState, Request
 from dray.simulate.engine import simulate
 from dray.simulate.model import (
     Arrival,
+    ClassChanged,
     Cluster,
     DevicesTainted,
     Event,
@@ -21,6 +23,8 @@ from dray.simulate.model import (
     Result,
     SimulationError,
     SlicePublished,
+    SliceWithdrawn,
+    Stay,
     TaintRemoved,
 )
 from tests.support.scheduler import node, slice_of
@@ -35,7 +39,13 @@ def cluster(**devices: list[str]) -> Cluster:
 
 
 def arrival(
-    time: float, name: str, *, gpus: int = 1, duration: float | None = None, priority: int = 0
+    time: float,
+    name: str,
+    *,
+    gpus: int = 1,
+    duration: float | None = None,
+    priority: int = 0,
+    tolerations: Sequence[Any] = (),
 ) -> Arrival:
     pod: Any = {
         "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
@@ -45,7 +55,9 @@ def arrival(
             "priority": priority,
         },
     }
-    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": gpus}
+    exactly: Any = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": gpus}
+    if tolerations:
+        exactly["tolerations"] = tolerations
     claim: Any = {
         "metadata": {"name": name, "namespace": "default", "uid": f"uid-claim-{name}"},
         "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
@@ -134,6 +146,72 @@ def test_devices_are_tainted_and_slices_published() -> None:
     assert [outcomes[name].scheduled for name in "pqr"] == [1, 10, 20]
     assert outcomes["r"].node == "n"
     assert result.samples[-1].capacity == 3000
+
+
+def tainted(time: float, *, pool: str, effect: str) -> DevicesTainted:
+    taint = {"key": "hot", "effect": effect}
+    rule: Any = {"metadata": {"name": "hot"}, "spec": {"deviceSelector": {"pool": pool}, "taint": taint}}
+    return DevicesTainted(time, rule)
+
+
+def test_a_taint_evicts_pods_that_do_not_tolerate_it() -> None:
+    events = [
+        arrival(0, "p", duration=100),
+        tainted(30, pool="n", effect="NoExecute"),
+        TaintRemoved(50, "hot"),
+    ]
+    first = by_name(run(cluster(n=["a"]), *events))["p"]
+    assert (first.evictions, first.scheduled, first.ended) == (1, 50, 150)
+    assert first.evicted == (Stay("n", 0, 30, ("gpu.example.com/n/a",), ("gpu",), 1000),)
+    stays = by_name(run(cluster(n=["a"]), *events[:1], tainted(30, pool="n", effect="NoSchedule")))["p"]
+    assert (stays.evictions, stays.ended) == (0, 100)
+    recorded = by_name(run(cluster(n=["a"]), *events, evicts_tainted=False))["p"]
+    assert (recorded.evictions, recorded.ended) == (0, 100)
+
+
+def test_a_taint_that_is_tolerated_for_a_time_evicts_after_it_and_then_keeps_the_pod_away() -> None:
+    for_a_time = {"key": "hot", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 20}
+    result = run(
+        cluster(n=["a"]),
+        arrival(0, "p", duration=100, tolerations=[for_a_time]),
+        tainted(30, pool="n", effect="NoExecute"),
+        arrival(400, "later", duration=1),
+        TaintRemoved(500, "hot"),
+    )
+    p = by_name(result)["p"]
+    assert (p.evictions, p.evicted[0].ended) == (1, 50)
+    assert (p.scheduled, p.ended) == (500, 600)
+    for_good = {key: for_a_time[key] for key in ("key", "operator", "effect")}
+    events = arrival(0, "p", duration=100, tolerations=[for_good]), tainted(30, pool="n", effect="NoExecute")
+    assert by_name(run(cluster(n=["a"]), *events))["p"].evictions == 0
+
+
+def test_an_unhealthy_device_is_tainted_by_its_driver_and_a_withdrawn_one_is_not_allocated() -> None:
+    healthy: Any = slice_of("n", ["a"])
+    unhealthy: Any = slice_of("n", ["a"])
+    unhealthy["spec"]["devices"][0]["taints"] = [{"key": "unhealthy", "effect": "NoExecute"}]
+    result = run(
+        cluster(n=["a"]),
+        arrival(0, "p", duration=100),
+        SlicePublished(20, unhealthy),
+        SlicePublished(25, unhealthy),
+        SlicePublished(60, healthy),
+        SliceWithdrawn(200, healthy["metadata"]["name"]),
+        arrival(210, "q"),
+    )
+    outcomes = by_name(result)
+    assert [one.ended for one in outcomes["p"].evicted] == [20]
+    assert (outcomes["p"].scheduled, outcomes["p"].ended) == (60, 160)
+    assert outcomes["q"].scheduled is None
+    assert result.samples[-1].capacity == 0
+    there: Any = Cluster(nodes=[node("n")], slices=[unhealthy], classes=[CLASS])
+    assert by_name(run(there, arrival(0, "p"), SlicePublished(5, healthy)))["p"].scheduled == 5
+
+
+def test_a_class_that_changes_lets_waiting_pods_run() -> None:
+    nothing: Any = {"metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": "false"}}]}}
+    start: Any = Cluster(nodes=[node("n")], slices=[slice_of("n", ["a"])], classes=[nothing])
+    assert by_name(run(start, arrival(0, "p"), ClassChanged(7, CLASS)))["p"].scheduled == 7
 
 
 @pytest.mark.parametrize(

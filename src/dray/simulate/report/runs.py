@@ -10,7 +10,14 @@ from dray.simulate.model import Cluster, PodOutcome, Result, Sample
 from dray.simulate.report.intervals import Interval, interval
 from dray.simulate.report.page import Cell, Report, Row, Section, Table
 from dray.simulate.report.plots import Dot, Dots, Lines, Point, Series
-from dray.simulate.summary import Quantiles, ResultSummary, device_seconds, device_seconds_by_class, summarize
+from dray.simulate.summary import (
+    Quantiles,
+    ResultSummary,
+    device_seconds,
+    device_seconds_by_class,
+    model_of,
+    summarize,
+)
 
 _STEPS = 160  # points of a line over time
 _GROUPS = 20  # rows of the plot of use at most
@@ -282,14 +289,7 @@ def _groups(cluster: Cluster) -> tuple[dict[str, str], dict[str, int]]:
         node, listed = spec.get("nodeName"), spec.get("devices")
         if not node or not listed:
             continue
-        model = next(
-            (
-                value.get("string")
-                for name, value in (listed[0].get("attributes") or {}).items()
-                if name.rpartition("/")[2] in ("model", "productName")
-            ),
-            None,
-        )
-        group = group_of.setdefault(node, labels.get(node, {}).get(_GROUP_LABEL) or model or spec["driver"])
+        label = labels.get(node, {}).get(_GROUP_LABEL)
+        group = group_of.setdefault(node, label or model_of(listed[0]) or spec["driver"])
         devices[group] = devices.get(group, 0) + len(listed)
     return group_of, devices
