@@ -165,8 +165,13 @@ def look(port: int, kubeconfig: Path, nodes: int, devices: int, ui: int) -> None
             page.goto(f"{base}#/{hash}")
             page.locator(there).first.wait_for()
             print(f"{name:<21} {time.perf_counter() - began:6.2f} s")
-        for name, there in (("map", ".cell"), ("devices", ".row .chip")):
-            page.goto(f"{base}#/{name}")
+        scrolled = [
+            ("map", "map", ".cell"),
+            ("devices", "devices", ".row .chip"),
+            ("sorted", "devices?sort=-node", ".row .chip"),
+        ]
+        for name, hash, there in scrolled:
+            page.goto(f"{base}#/{hash}")
             page.locator(there).first.wait_for()
             frames, seconds, longest = page.evaluate(SCROLL)
             print(

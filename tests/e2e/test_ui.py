@@ -199,6 +199,11 @@ def test_a_selector_is_tried_as_it_is_typed(page: Page):
     page.get_by_role("button", name="Would it fit?").click()
     expect(page.locator(".fitanswer")).to_contain_text("of 9 fit.")
     expect(page.locator(".fitanswer")).to_contain_text("What would help")
+    page.get_by_label("Devices for each pod").fill("2")
+    page.get_by_label("Device class").select_option("net.example.com")
+    page.get_by_role("button", name="How many fit?").click()
+    expect(page.locator(".fitanswer")).to_contain_text(re.compile(r"\d+ would fit\."))
+    expect(page.locator(".fitanswer")).to_contain_text("Why no more fit")
 
 
 def test_the_page_comes_back_after_its_server_was_restarted(page: Page, cluster: DrayProcess):
@@ -293,6 +298,14 @@ def test_what_is_chosen_is_in_the_address_and_keys_do_what_they_say(page: Page):
     page.locator("#content").evaluate("main => { main.scrollTop = main.scrollHeight }")
     expect(page.locator(".body .row[aria-rowindex='2']")).not_to_be_attached()  # drawn on demand
     expect(page.locator(".body .row").last).to_be_in_viewport()
+    visit(page, "overview")
+    page.keyboard.press("/")
+    page.keyboard.type("ranker")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Search")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("serving/ranker")
+    expect(page.get_by_label("Search", exact=True)).to_have_value("")
     visit(page, "map")
     page.locator(".cell").first.focus()
     page.keyboard.press("ArrowRight")

@@ -85,6 +85,68 @@ def test_promtool_accepts_the_rules_and_every_runbook_is_there(
             assert anchor in anchors
 
 
+#: Three hours, a sample a minute.
+WELL = {
+    'dray_pods_pending{cause="devices"}': "0x180",
+    'dray_pods_pending{cause="gang"}': "0x180",
+    'dray_pods_pending{cause="claims"}': "0x180",
+    'dray_pods_pending{cause="preparing"}': "0x180",
+    'dray_devices{driver="d",state="free"}': "8x180",
+    'dray_devices{driver="d",state="unhealthy"}': "0x180",
+    'dray_class_devices{class="c",state="free"}': "8x180",
+    'dray_class_devices{class="c",state="allocated"}': "8x180",
+    'dray_pools{driver="d",state="incomplete"}': "0x180",
+    'dray_claim_pending_seconds{namespace="n",claim="new"}': "0+60x10 _x170",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "raised"),
+    [
+        ({}, []),
+        ({'dray_devices{driver="d",state="unhealthy"}': "1x180"}, ["DeviceUnhealthy"]),
+        ({'dray_class_devices{class="c",state="free"}': "0x180"}, []),  # nobody wants more
+        (
+            {
+                'dray_class_devices{class="c",state="free"}': "0x180",
+                'dray_pods_pending{cause="gang"}': "8x180",
+            },
+            ["DevicesExhausted"],
+        ),
+        ({'dray_claim_pending_seconds{namespace="n",claim="old"}': "0+60x180"}, ["ClaimPendingLong"]),
+        ({'dray_pods_pending{cause="claims"}': "1x180"}, ["PodsWaitForClaims"]),
+        ({'dray_pods_pending{cause="preparing"}': "1x180"}, ["PodsPreparingLong"]),
+        ({'dray_pools{driver="d",state="incomplete"}': "1x180"}, ["PoolIncomplete"]),
+        (
+            {
+                'dray_devices{driver="d",state="free"}': "8x90 stale",
+                'dray_devices{driver="d",state="unhealthy"}': "0x90 stale",
+            },
+            ["DriverWithoutDevices"],
+        ),
+        ({'dray_unreadable_kinds{kind="Node"}': "1x180"}, ["DeviceMetricsPartial"]),
+        (
+            {name: f"{values.split('x')[0]}x90 stale" for name, values in WELL.items()},
+            ["DeviceMetricsMissing"],
+        ),
+    ],
+)
+def test_alerts_are_raised_when_they_should_be(
+    tool: Callable[[str], str], tmp_path: Path, changes: dict[str, str], raised: list[str]
+):
+    series = [{"series": name, "values": values} for name, values in (WELL | changes).items()]
+    firing = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in raised]
+    question = {
+        "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+        "eval_time": "2h",
+        "exp_samples": firing,
+    }
+    case = {"interval": "1m", "input_series": series, "promql_expr_test": [question]}
+    checks = tmp_path / "alerts_test.yaml"
+    checks.write_text(yaml.safe_dump({"rule_files": [str(CHART / "files/alerts.yaml")], "tests": [case]}))
+    assert "SUCCESS" in run(tool("promtool"), "test", "rules", str(checks))
+
+
 def test_the_chart_only_reads_and_renders_what_it_promises(rendered: dict[str, dict]):
     assert {"Deployment", "Service", "Secret", "ServiceMonitor", "PrometheusRule", "ConfigMap"} <= set(
         rendered

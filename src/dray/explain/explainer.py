@@ -251,6 +251,9 @@ def _claim_of(
             return None, fact, "name a resourceClaimName or a resourceClaimTemplateName"
         templates = (*cluster.templates, *cluster.classic_templates)
         known = [k.name for k in templates if k.namespace == key.namespace]
+        if not known and "ResourceClaimTemplate" in cluster.snapshot.unread:
+            fact = f"whether there is a ResourceClaimTemplate {template_name} cannot be told, as you may not read them"
+            return None, fact, "have somebody allow you to list resourceclaimtemplates"
         fact = f"there is no ResourceClaimTemplate {template_name} in namespace {key.namespace}"
         return None, fact, _did_you_mean(template_name, known) or f"create the template {template_name}"
     if reference.claim is None:
@@ -288,7 +291,8 @@ def _from_template(key: ObjectKey, entry: str, template: ResourceClaimTemplate) 
 def _classic_problems(cluster: Cluster, claim: ClassicClaim) -> Iterator[tuple[str, str, bool]]:
     """The same for a claim of the classic API."""
     name = claim["spec"].get("resourceClassName") or ""
-    if _is_allocated(claim) or name in cluster.resource_classes:
+    unknown = "ResourceClass" in cluster.snapshot.unread
+    if unknown or _is_allocated(claim) or name in cluster.resource_classes:
         return
     there = ", ".join(sorted(cluster.resource_classes)) or "none"
     help = _did_you_mean(name, cluster.resource_classes)
@@ -314,7 +318,7 @@ def _claim_problems(cluster: Cluster, claim: ResourceClaim) -> Iterator[tuple[st
         wanted += [(f"{request['name']}/{one['name']}", one) for one in request.get("firstAvailable") or ()]
         for name, alternative in wanted:
             class_name = alternative.get("deviceClassName") or ""
-            if class_name not in cluster.classes:
+            if class_name not in cluster.classes and "DeviceClass" not in cluster.snapshot.unread:
                 fact = f"request {name} of claim {key} wants device class {class_name}, which does not exist"
                 there = ", ".join(sorted(cluster.classes)) or "none"
                 help = (
@@ -327,7 +331,7 @@ def _claim_problems(cluster: Cluster, claim: ResourceClaim) -> Iterator[tuple[st
 def _admin_problem(cluster: Cluster, key: ObjectKey, request: str) -> Iterator[tuple[str, str, bool]]:
     namespace = cluster.namespaces.get(key.namespace) or {}
     labels = (namespace.get("metadata") or {}).get("labels") or {}
-    if labels.get(ADMIN_LABEL) == "true":
+    if labels.get(ADMIN_LABEL) == "true" or (not namespace and "Namespace" in cluster.snapshot.unread):
         return
     yield (
         f"request {request} of claim {key} asks for admin access, which namespace {key.namespace} does not allow: "

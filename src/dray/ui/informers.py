@@ -22,8 +22,19 @@ from dray.ui.cluster import LiveCluster
 
 #: What the page shows and explanations need. What drivers would publish once a class names them is not there yet.
 SHOWN: Final = tuple(name for name in collector.RESOURCES if name != "on_demand")
-#: What metrics are made of.
-COUNTED: Final = ("slices", "classes", "claims", "taint_rules", "pods", "templates", "classic_claims")
+#: What metrics are made of: what is counted, and what a pending pod may lack.
+COUNTED: Final = (
+    "slices",
+    "classes",
+    "claims",
+    "taint_rules",
+    "pods",
+    "templates",
+    "namespaces",
+    "classic_claims",
+    "classic_templates",
+    "resource_classes",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ class Metrics:
         for key, pod in cluster.pods.items():
             if pods.phase(pod) == "Pending" and rows.is_shown(pod):
                 causes[rows.pending_cause(cluster, key, pod)[0]] += 1
-        for cause in ("claims", "devices", "gates", "nodes", "preparing", "waiting"):
+        for cause in rows.CAUSES:
             yield (cause,), causes[cause]
 
     def _slices(self) -> Reading:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from dray.allocation import PoolID, counters
+from dray.allocation.allocator import CANNOT_ALLOCATE
 from dray.allocation.devices import Device
 from dray.allocation.pools import Pool
 from dray.api import claims as resource_claims
@@ -23,6 +24,7 @@ from dray.api.quantity import Quantity
 from dray.explain.allocated import claims_of
 from dray.explain.devices.states import SHOWN, DeviceState, DeviceView, amount, value_of
 from dray.explain.explainer import claims_of_pod
+from dray.placement.gangs import WAITING_IN_LINE
 
 if TYPE_CHECKING:
     from dray.api.types import resource
@@ -34,6 +36,20 @@ if TYPE_CHECKING:
 NUMBER: Final[Mapping[DeviceState, int]] = {state: number for number, state in enumerate(SHOWN)}
 #: Attributes that say what a device is, without their domain; the first that a device has counts.
 _MODEL: Final = ("model", "productname", "product", "devicetype", "type", "breed", "kind")
+
+#: Why a pod waits, by what the scheduler says of it; whatever else it says is about nodes.
+_SAID: Final = (
+    ("gang", (") cannot be satisfied: ", WAITING_IN_LINE)),
+    (
+        "devices",
+        (
+            CANNOT_ALLOCATE,
+            "resourceclaim cannot be allocated for the node",
+            "resourceclaim not available on the node",
+        ),
+    ),
+)
+CAUSES: Final = ("claims", "devices", "gang", "gates", "nodes", "preparing", "waiting")
 
 
 class Bar(NamedTuple):
@@ -328,7 +344,8 @@ def pending_cause(cluster: LiveCluster, key: ObjectKey, pod: Pod) -> tuple[str, 
     message = (said.get("message") if said is not None else "") or ""
     if not message:
         return "waiting", "the scheduler has not tried it yet"
-    return ("devices" if "cannot allocate all claims" in message else "nodes"), message
+    cause = next((cause for cause, words in _SAID if any(one in message for one in words)), "nodes")
+    return cause, message
 
 
 # --- the rest ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,12 +21,14 @@ from dray.explain.nodes.whatif import WhatIf, claim_as_pod, place_copies
 from dray.placement.policies.registry import policy_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from dray.api.types.core import Pod
     from dray.api.types.resource import ResourceClaim
 
 _SHOWN: Final = 200
+#: How long pods are placed to find out how many fit.
+_SECONDS: Final = 5.0
 COPIES: Final = 1000
 
 
@@ -46,7 +49,8 @@ def try_selector(cluster: Cluster, source: str) -> dict[str, Any]:
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What the form asks: so many pods with so many devices each, or the pods of a manifest."""
+    """What the form asks: so many pods with so many devices each, or the pods of a manifest. ``copies``: 0 for as many
+    as fit."""
 
     manifest: str = ""
     device_class: str = msgspec.field(default="", name="class")
@@ -57,11 +61,11 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = "default"
 
 
-def what_if(cluster: Cluster, wish: Wish) -> dict[str, Any]:
+def what_if(cluster: Cluster, wish: Wish, *, clock: Callable[[], float] = time.monotonic) -> dict[str, Any]:
     """What ``dray allocate`` says about pods that are not there. Raises Unusable."""
     if wish.policy not in policy_names():
         raise Unusable(f"there is no policy {wish.policy}; there are {', '.join(policy_names())}")
-    if not 1 <= wish.copies <= COPIES:
+    if not 0 <= wish.copies <= COPIES:
         raise Unusable(f"between 1 and {COPIES} pods can be tried")
     documents = _manifest(wish) if wish.manifest.strip() else _wished(cluster, wish)
     pods: list[Pod] = [d for d in documents if d.get("kind") == "Pod"]
@@ -72,12 +76,23 @@ def what_if(cluster: Cluster, wish: Wish) -> dict[str, Any]:
         raise Unusable("there is no pod, workload or claim in this manifest")
     known = cluster.changed(cluster.snapshot.with_objects(d for d in documents if d.get("kind") != "Pod"))
     whatif = WhatIf(known, policy=wish.policy)
-    results = [
-        (pod, placed) for pod in pods for placed in place_copies(whatif, object_key(pod), pod, wish.copies)
-    ]
+    if wish.copies:
+        results = [
+            (pod, placed)
+            for pod in pods
+            for placed in place_copies(whatif, object_key(pod), pod, wish.copies)
+        ]
+    else:
+        if len(pods) != 1:
+            raise Unusable(
+                "how many fit can be told of one pod, workload replica or claim; say how many of these"
+            )
+        end = clock() + _SECONDS
+        several = place_copies(whatif, object_key(pods[0]), pods[0], COPIES, enough=lambda: clock() > end)
+        results = [(pods[0], placed) for placed in several]
     fitting = [placed for _, placed in results if not placed.problem]
     answer: dict[str, Any] = {
-        "wanted": wish.copies * len(pods),
+        "wanted": wish.copies * len(pods),  # 0: as many as fit
         "fit": len(fitting),
         "nodes": Counter(placed.node for placed in fitting).most_common(),
         "placed": [placed.as_document() for placed in fitting[:_SHOWN]],

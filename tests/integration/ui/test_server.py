@@ -8,6 +8,8 @@ import pytest
 
 from dray.client.client import Client
 from dray.client.resources import (
+    CLASSIC_RESOURCE_CLAIMS,
+    CLASSIC_RESOURCE_CLASSES,
     DEVICE_CLASSES,
     NAMESPACES,
     NODES,
@@ -17,6 +19,10 @@ from dray.client.resources import (
     ROLE_BINDINGS,
     ROLES,
 )
+from dray.ui.board import Board
+from dray.ui.cluster import LiveCluster
+from dray.ui.informers import COUNTED, informed, readable
+from dray.ui.metrics import Metrics
 from tests.support import explain as given
 from tests.support.dashboard import Served, served
 from tests.support.wait import wait_for
@@ -204,11 +210,17 @@ async def test_selectors_and_pods_are_tried_against_the_cluster(tmp_path: Path):
         answer = json.loads(body)
         assert (answer["fit"], answer["wanted"], answer["nodes"]) == (2, 10, [["n1", 2]])
         assert answer["why"]["headline"].endswith("2 already allocated")
+        _, _, body = await page.ask(
+            "/api/whatif", method="POST", body=json.dumps(wish | {"copies": 0}).encode()
+        )
+        answer = json.loads(body)
+        assert (answer["fit"], answer["wanted"], bool(answer["why"])) == (2, 0, True)
         for wrong in (
             b"{",
             b"[]",
             b'{"class": "none"}',
-            b'{"class": "gpu", "copies": 0}',
+            b'{"class": "gpu", "copies": -1}',
+            b'{"class": "gpu", "copies": 1001}',
             b'{"manifest": "a: ["}',
             b'{"manifest": "apiVersion: v1\\nkind: Pod\\nspec: x"}',
             b'{"manifest": "apiVersion: x/v1\\nkind: Train\\nspec: {template: {spec: x}}"}',
@@ -216,3 +228,41 @@ async def test_selectors_and_pods_are_tried_against_the_cluster(tmp_path: Path):
             code, _, body = await page.ask("/api/whatif", method="POST", body=wrong)
             assert code in (400, 422), body
             assert json.loads(body)["problem"]
+
+
+async def test_the_exporter_counts_what_the_dashboard_counts(tmp_path: Path):
+    """It reads fewer kinds, but all that tell why a pod waits."""
+    async with served(tmp_path) as page:
+        admin = page.admin
+        await fill(admin)
+        admins: Any = {
+            "metadata": {"name": "admins", "labels": {"resource.kubernetes.io/admin-access": "true"}}
+        }
+        await admin.create(NAMESPACES, "", admins)
+        await admin.create(
+            CLASSIC_RESOURCE_CLASSES, "", {"metadata": {"name": "cat"}, "driverName": "d.example"}
+        )
+        classic: Any = {"metadata": {"name": "classic"}, "spec": {"resourceClassName": "cat"}}
+        await admin.create(CLASSIC_RESOURCE_CLAIMS, "default", classic)
+        watching: Any = {"metadata": {"name": "watching"}, "spec": given.claim("c")["spec"]}
+        watching["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = True
+        await admin.create(RESOURCE_CLAIMS, "admins", watching)
+        for namespace, claim in (("default", "classic"), ("admins", "watching"), ("default", "not-there")):
+            pod: Any = {**given.pod("p", claim), "metadata": {"name": claim}}
+            pod["spec"]["containers"][0]["image"] = "none"
+            await admin.create(PODS, namespace, pod)
+        found = await readable(admin, namespace="default", fields=COUNTED)
+        cluster = LiveCluster(release=found.release, gates=found.gates, unread=found.unread)
+        async with informed(admin, cluster, found):
+            metrics = Metrics(Board(cluster))
+
+            async def both_count(waiting: int) -> bool:
+                shown = (await page.ask("/metrics"))[2].decode()
+                expected = f'dray_pods_pending{{cause="waiting"}} {waiting}\n'
+                return expected in shown and _without_ages(shown) == _without_ages(metrics.text())
+
+            await wait_for("both to count two pods as not tried yet", lambda: both_count(2))
+
+
+def _without_ages(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith("dray_claim_pending_seconds{")]

@@ -58,3 +58,30 @@ def test_the_number_of_series_is_bounded_and_the_sum_stays_right(monkeypatch):
     assert len(lines) == 11
     assert sum(int(line.split()[-1]) for line in lines) == 50
     assert any('node="(others)"' in line for line in lines)
+
+
+def test_what_the_scheduler_says_tells_why_a_pod_waits():
+    said = {
+        "devices": "0/3 nodes are available: 3 cannot allocate all claims.",
+        "classic": "0/3 nodes are available: 3 resourceclaim cannot be allocated for the node (unsuitable).",
+        "gang": "minCount (8) cannot be satisfied: 0 scheduled, 7 remaining",
+        "line": "waiting in line",
+        "nodes": "0/3 nodes are available: 3 Insufficient cpu.",
+        "untried": "",
+    }
+    pods = [
+        {
+            **given.pod(name),
+            "status": {"conditions": [{"type": "PodScheduled", "status": "False", "message": text}]},
+        }
+        for name, text in said.items()
+    ]
+    text = text_of(*pods)
+    for cause, number in (("devices", 2), ("gang", 2), ("nodes", 1), ("waiting", 1), ("claims", 0)):
+        assert f'dray_pods_pending{{cause="{cause}"}} {number}\n' in text
+
+
+def test_a_class_that_may_not_be_read_is_not_said_to_be_missing():
+    pod = given.pod("p", "c")
+    assert 'dray_pods_pending{cause="claims"} 1' in text_of(given.claim("c"), pod)
+    assert 'dray_pods_pending{cause="claims"} 0' in text_of(given.claim("c"), pod, unread=("DeviceClass",))

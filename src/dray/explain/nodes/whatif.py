@@ -6,7 +6,7 @@ takes it; nodes that the device policy scores higher come first. The scheduler's
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
@@ -218,7 +218,9 @@ def _undecided(trial: Trial) -> Iterator[str]:
         yield entry.claim["metadata"]["name"]
 
 
-def place_copies(whatif: WhatIf, key: ObjectKey, pod: Pod, count: int) -> list[PodPlacement]:
+def place_copies(
+    whatif: WhatIf, key: ObjectKey, pod: Pod, count: int, *, enough: Callable[[], bool] = lambda: False
+) -> list[PodPlacement]:
     """Place copies of a pod until they are enough or one fails, which is then the last."""
     candidates = whatif.candidates()
     placed: list[PodPlacement] = []
@@ -226,7 +228,7 @@ def place_copies(whatif: WhatIf, key: ObjectKey, pod: Pod, count: int) -> list[P
         name = f"{key.name}-{number}" if count > 1 else key.name
         metadata: ObjectMeta = {**pod["metadata"], "name": name, "uid": f"{key.namespace}/{name}"}
         placed.append(whatif.place(ObjectKey(key.namespace, name), {**pod, "metadata": metadata}, candidates))
-        if placed[-1].problem:
+        if placed[-1].problem or enough():
             break
     return placed
 

@@ -5,7 +5,7 @@ import { connect, listen, namespaces, store } from "./store.js";
 import { current, get, go, set, to } from "./router.js";
 import { overviewView } from "./overview.js";
 import { mapKey, mapView } from "./map.js";
-import { LISTS, listKey, listView, searchView } from "./lists.js";
+import { LISTS, listKey, listView, searchKey, searchView } from "./lists.js";
 import { OBJECTS, detailView } from "./detail.js";
 import { tryView } from "./trypage.js";
 
@@ -16,7 +16,7 @@ const VIEWS = [
   ["try", "Try"],
 ];
 const KEYS = [
-  ["/", "search"], ["?", "this list"], ["↑ ↓", "go through a table"], ["← ↑ ↓ →", "go through the map"],
+  ["/", "search"], ["?", "this list"], ["↑ ↓", "go through a table or what was found"], ["← ↑ ↓ →", "go through the map"],
   ["Enter", "open what is selected"], ["Esc", "close, clear the search, or go back up"],
   ["g o", "overview"], ["g m", "map"], ["g d", "devices"], ["g c", "claims"], ["g p", "pods"], ["g t", "try"],
 ];
@@ -163,6 +163,7 @@ document.addEventListener("keydown", (event) => {
   else if (Date.now() - leader < 1500 && GOES[event.key]) { leader = 0; go(to(GOES[event.key])); }
   else if (LISTS[view] && listKey(view, event, content, redraw)) { /* done */ }
   else if (view === "map" && !typing && mapKey(event, content)) { /* done */ }
+  else if (view === "search" && searchKey(event, content)) { /* done */ }
   else return;
   event.preventDefault();
 });
@@ -175,7 +176,7 @@ window.addEventListener("hashchange", () => {
   const here = `${view} ${get("id")}`;
   if (here !== before) content.scrollTop = 0;
   before = here;
-  if (document.activeElement?.id !== "q") place("q").value = get("q");
+  if (place("q").value.trim() !== get("q").trim()) place("q").value = get("q");
   redraw();
 });
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); content.focus(); });

@@ -140,10 +140,10 @@ function sentence(text) {
   return [...parts, text.slice(end)];
 }
 
-export function whyPanel(why) {
+export function whyPanel(why, title = "") {
   const bad = ["pending", "refused", "stuck"].includes(why.outcome);
   return h("section", { class: `panel why ${bad ? "bad" : "well"}`, key: "why", "aria-label": "Why" },
-    h("h2", null, bad ? `Why it is ${why.outcome}` : "Why it is where it is"),
+    h("h2", null, title || (bad ? `Why it is ${why.outcome}` : "Why it is where it is")),
     h("p", { class: "headline" }, sentence(why.headline)),
     why.scheduler ? h("p", { class: "dim" }, "The scheduler says: ", why.scheduler) : null,
     why.facts.length ? h("ul", { class: "plainlist" }, why.facts.map((fact) => h("li", { class: fact.startsWith("  ") ? "sub" : undefined }, sentence(fact.trim())))) : null,

@@ -229,3 +229,13 @@ export function searchView() {
     sections.some(Boolean) ? sections : h("p", { class: "empty" }, words.length ? "Nothing has these words." : "Type what you look for: names of pods, claims, nodes, devices, classes."),
   ];
 }
+
+// Arrow keys go from one thing found to the next, and from the search field to the first.
+export function searchKey(event, scroller) {
+  const links = [...scroller.querySelectorAll("a")];
+  const here = links.indexOf(document.activeElement);
+  const next = { ArrowDown: here + 1, ArrowUp: here - 1, Enter: here < 0 ? 0 : -1 }[event.key];
+  if (next === undefined || !links[next]) return false;
+  links[next].focus();
+  return true;
+}

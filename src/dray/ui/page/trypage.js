@@ -94,7 +94,8 @@ function form(redraw) {
   const submit = async (event) => {
     event.preventDefault();
     const data = new FormData(event.target);
-    const wish = { copies: Number(data.get("copies") || 1), policy: data.get("policy"), namespace: get("ns") || store.hello.namespace || "default" };
+    const most = event.submitter?.name === "most";
+    const wish = { copies: most ? 0 : Number(data.get("copies") || 1), policy: data.get("policy"), namespace: get("ns") || store.hello.namespace || "default" };
     if (whatif.mode === "manifest") wish.manifest = data.get("manifest");
     else Object.assign(wish, { class: data.get("class") || "", devices: Number(data.get("devices") || 1), selector: data.get("selector") || "" });
     whatif.busy = true;
@@ -105,7 +106,9 @@ function form(redraw) {
   };
   const copies = h("label", null, "Pods", h("input", { type: "number", name: "copies", min: "1", max: "1000", value: "1" }));
   const policy = h("label", null, "Policy", h("select", { name: "policy" }, (store.hello.policies || ["default"]).map((name) => h("option", { value: name }, name))));
-  const button = h("button", { class: "primary", type: "submit", disabled: whatif.busy }, whatif.busy ? "Trying …" : "Would it fit?");
+  const button = h("div", { class: "buttons whole" },
+    h("button", { class: "primary", type: "submit", disabled: whatif.busy }, whatif.busy ? "Trying …" : "Would it fit?"),
+    h("button", { class: "secondary", type: "submit", name: "most", disabled: whatif.busy }, "How many fit?"));
   if (whatif.mode === "manifest") {
     return h("form", { class: "whatif", key: "manifest", onsubmit: submit },
       h("label", { class: "whole" }, "Pods, workloads, claims and whatever else is to be there", h("textarea", { name: "manifest", class: "code", rows: "10", spellcheck: "false", placeholder: "apiVersion: v1\nkind: Pod\n…" })),
@@ -119,15 +122,20 @@ function form(redraw) {
     button);
 }
 
+function verdict({ fit, wanted, problem }) {
+  if (!wanted) return !fit ? "None fits." : problem ? `${fit.toLocaleString("en")} would fit.` : `${fit.toLocaleString("en")} would fit, and perhaps more.`;
+  if (fit === wanted) return wanted > 1 ? `All ${wanted.toLocaleString("en")} fit.` : "It fits.";
+  return `${fit.toLocaleString("en")} of ${wanted.toLocaleString("en")} fit.`;
+}
+
 function answer(found) {
   if (!found) return null;
   if (found.problem && found.fit === undefined) return h("p", { class: "problem", role: "status" }, found.problem);
-  const all = found.fit === found.wanted;
   return h("div", { class: "fitanswer" },
-    h("p", { class: "headline", role: "status" }, all ? (found.wanted > 1 ? `All ${found.wanted} fit.` : "It fits.") : `${found.fit} of ${found.wanted} fit.`),
-    found.nodes.length ? h("table", { class: "lines" }, h("thead", null, h("tr", null, ["Node", "Pods"].map((name) => h("th", { scope: "col" }, name)))),
+    h("p", { class: "headline", role: "status" }, verdict(found)),
+    found.nodes.length && found.placed.length > 20 ? h("table", { class: "lines" }, h("thead", null, h("tr", null, ["Node", "Pods"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", null, found.nodes.slice(0, 20).map(([node, pods]) => h("tr", null, h("td", null, store.nodes.has(node) ? link("node", node) : node), h("td", null, String(pods)))))) : null,
     found.placed.length && found.placed.length <= 20 ? h("table", { class: "lines" }, h("thead", null, h("tr", null, ["Pod", "Node", "Devices"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", null, found.placed.map((one) => h("tr", null, h("td", null, one.pod), h("td", null, one.node), h("td", null, h("span", { class: "several" }, one.devices.map((d) => h("span", { class: "one" }, link("device", d.device))))))))) : null,
-    found.why ? whyPanel(found.why) : found.problem ? empty(found.problem) : null);
+    found.why ? whyPanel(found.why, found.fit ? "Why no more fit" : "Why it does not fit") : found.problem ? empty(found.problem) : null);
 }
