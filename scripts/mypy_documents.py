@@ -7,6 +7,9 @@ names, as in ``for name in ("spec", "status")``, ``get`` has the type of the val
 
 **Writing.** In ``client.create(PODS, namespace, {...})`` the resource says that the document is a Pod. mypy would look at
 both before it decides, and take the display for a plain dict.
+
+**Patches.** A patch has the fields of the document, but may have any of them alone, null where a field is to go, and keys
+with a dollar for the server. So only the keys of a patch are checked, as far as it is written down in the call itself.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from mypy.nodes import ComparisonExpr
+from mypy.nodes import ComparisonExpr, DictExpr, Expression, ListComprehension, ListExpr, StrExpr
 from mypy.plugin import MethodContext, MethodSigContext, Plugin
 from mypy.plugins.common import try_getting_str_literals
 from mypy.plugins.default import typed_dict_get_callback
@@ -34,6 +37,9 @@ from mypy.types import (
 WRITES: Final = frozenset(
     f"dray.client.client.Client.{verb}" for verb in ("create", "update", "update_status", "apply")
 )
+#: The methods that send some fields of it, and which of their arguments that is.
+PATCHES: Final = frozenset(f"dray.client.client.Client.{verb}" for verb in ("patch", "patch_status"))
+_PATCH: Final = 3
 
 
 class DocumentPlugin(Plugin):
@@ -41,6 +47,8 @@ class DocumentPlugin(Plugin):
         return _write if fullname in WRITES else None
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
+        if fullname in PATCHES:
+            return _patch
         match fullname:
             case "typing.Mapping.get":
                 return _get
@@ -78,19 +86,50 @@ def _contains(ctx: MethodContext) -> Type:
 
 def _write(ctx: MethodSigContext) -> FunctionLike:
     signature = ctx.default_signature
-    if not signature.variables or not ctx.args[0]:
+    document = _document_of(ctx.api.get_expression_type(ctx.args[0][0])) if ctx.args[0] else None
+    if not signature.variables or document is None:
         return signature
-    resource = get_proper_type(ctx.api.get_expression_type(ctx.args[0][0]))
-    resource = resource.partial_fallback if isinstance(resource, TupleType) else resource
-    if not isinstance(resource, Instance) or len(resource.args) != 1:
-        return signature
-    document = resource.args[0]
     return signature.copy_modified(
         arg_types=[
             document if isinstance(get_proper_type(type_), TypeVarType) else type_
             for type_ in signature.arg_types
         ]
     )
+
+
+def _document_of(resource: Type) -> Type | None:
+    """What the objects of a resource are."""
+    known = get_proper_type(resource)
+    known = known.partial_fallback if isinstance(known, TupleType) else known
+    return known.args[0] if isinstance(known, Instance) and len(known.args) == 1 else None
+
+
+def _patch(ctx: MethodContext) -> Type:
+    document = _document_of(ctx.arg_types[0][0]) if ctx.arg_types[0] else None
+    if document is not None and ctx.args[_PATCH]:
+        _check_patch(ctx, document, ctx.args[_PATCH][0])
+    return ctx.default_return_type
+
+
+def _check_patch(ctx: MethodContext, type_: Type, patch: Expression) -> None:
+    known = get_proper_type(type_)
+    match patch:
+        case DictExpr(items=items) if isinstance(known, TypedDictType):
+            for key, value in items:
+                if not isinstance(key, StrExpr) or key.value.startswith("$"):
+                    continue
+                if key.value in known.items:
+                    _check_patch(ctx, known.items[key.value], value)
+                else:
+                    ctx.api.msg.typeddict_key_not_found(known, key.value, key)
+        case DictExpr(items=items) if isinstance(known, Instance) and len(known.args) == 2:
+            for _, value in items:
+                _check_patch(ctx, known.args[1], value)
+        case ListExpr(items=elements) if isinstance(known, Instance) and len(known.args) == 1:
+            for element in elements:
+                _check_patch(ctx, known.args[0], element)
+        case ListComprehension() if isinstance(known, Instance) and len(known.args) == 1:
+            _check_patch(ctx, known.args[0], patch.generator.left_expr)
 
 
 def _options(ctx: MethodContext, document: TypedDictType) -> Iterable[TypedDictType]:

@@ -60,6 +60,10 @@ async def wrong_writes(client: Client, pod: Pod) -> None:
     await client.update_status(PODS, "default", {**pod, "status": {"phsae": "Failed"}})  # wrong
     await client.apply(LEASES, "default", {"sepc": {}}, field_manager="test")  # wrong
     await client.update(RESOURCE_CLAIMS, "default", pod)  # wrong
+    await client.patch(PODS, "default", "a", {"metdata": {}})  # wrong
+    await client.patch_status(PODS, "default", "a", {"status": {"phsae": None}})  # wrong
+    await client.patch_status(PODS, "default", "a", {"status": {"conditions": [{"typ": "a"}]}})  # wrong
+    await client.patch(PODS, "default", "a", {"spec": {"tolerations": [{"ky": k} for k in ("a", "b")]}})  # wrong
     (await client.get(PODS, "default", "a"))["sepc"]  # wrong
     [one["sepc"] for one in (await client.list(PODS)).items]  # wrong
 
@@ -67,7 +71,9 @@ async def wrong_writes(client: Client, pod: Pod) -> None:
 async def right_writes(client: Client, pod: Pod) -> None:
     made: Pod = await client.create(PODS, "default", {"metadata": {"name": "a"}, "spec": {"containers": []}})
     await client.update_status(PODS, "default", {**pod, "status": {"phase": "Failed"}})
-    await client.patch(PODS, "default", "a", {"anything": None})
+    await client.patch(PODS, "default", "a", {"metadata": {"labels": {"any": None}}, "status": None})
+    await client.patch_status(PODS, "default", "a", {"status": {"conditions": [{"type": "a", "$patch": "delete"}]}})
+    await client.patch(PODS, "default", "a", [{"op": "add", "path": "/metadata/labels/a", "value": "b"}])
 
 
 def right(claim: Claim, either: Claim | OldClaim, labels: dict[str, str], key: str) -> None:

@@ -16,7 +16,7 @@ from dray.api.identity import PoolID
 from dray.api.quantity import Quantity
 
 if TYPE_CHECKING:
-    from dray.api.types.resource import ResourceSlice
+    from dray.api.types.resource import CounterSet, ResourceSlice
 
 
 class Slice:
@@ -51,7 +51,7 @@ class Slice:
         self.per_device = spec.get("perDeviceNodeSelection") is True
         origin = Origin(self.pool, self.selection, self.per_device, spec.get("skipNodeOperations"))
         self.devices = tuple(Device(device, origin, shapes) for device in spec.get("devices") or ())
-        self.counter_sets = spec.get("sharedCounters") or []
+        self.counter_sets: Sequence[CounterSet] = spec.get("sharedCounters") or []
         #: some device may share a counter set only with devices of its compatibility groups
         self.has_compatibility_groups = any(
             consumption.groups for device in self.devices for consumption in device.consumes_counters

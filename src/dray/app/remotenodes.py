@@ -11,11 +11,10 @@ import contextlib
 import json
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
 
 from dray.api.errors import InternalError, NotFound, ServiceUnavailable, StatusError
-from dray.api.scheme.kinds import Object
 from dray.app.pki import APISERVER, KUBELET_CLIENT, Pki
 from dray.server.endpoints.call import Call
 from dray.server.endpoints.requests import integer
@@ -27,6 +26,9 @@ from dray.wire.duplex import Chunks
 from dray.wire.errors import WireError
 from dray.wire.http_client import connect, encode
 from dray.wire.splice import Splice
+
+if TYPE_CHECKING:
+    from dray.api.types.core import Node, Pod
 
 _CONNECT_SECONDS = 10.0
 #: What is read of an error that a node answers with, and how long it may take.
@@ -55,14 +57,14 @@ class RemoteNodes:
         self._context: ssl.SSLContext | None = None
 
     async def log(self, call: Call, pod: Document, container: str) -> Response:
-        namespace, name = pod.hub["metadata"]["namespace"], pod.hub["metadata"]["name"]
+        namespace, name, node = _place(pod.hub)
         query = [(k, v) for k, vs in call.request.query.values.items() for v in vs if k != "container"]
         path = f"/containerLogs/{namespace}/{name}/{container}"
         limit = integer(call.request.query, "limitBytes")
-        return await self._get(self._address(call, pod.hub["spec"]["nodeName"]), path, query, limit=limit)
+        return await self._get(self._address(call, node), path, query, limit=limit)
 
     async def connect(self, call: Call, pod: Document, container: str) -> Response:
-        namespace, name = pod.hub["metadata"]["namespace"], pod.hub["metadata"]["name"]
+        namespace, name, node = _place(pod.hub)
         action, asked = call.info.subresource, call.request.query
         if action == "portforward":
             path = f"/portForward/{namespace}/{name}"
@@ -77,7 +79,7 @@ class RemoteNodes:
             if header in _CARRIED or header.startswith(_WEBSOCKET)
             for value in call.request.headers.all(header)
         ]
-        address = self._address(call, pod.hub["spec"]["nodeName"])
+        address = self._address(call, node)
         connection, head = await self._send(address, call.request.method, path, query, headers)
         if head.status != 101:
             raise await _failure(connection, head)
@@ -171,7 +173,12 @@ def _is_api_server(certificate: bytes | None) -> bool:
     return any(name.value == APISERVER for name in subject.get_attributes_for_oid(NameOID.COMMON_NAME))
 
 
-def address_of(node: Object) -> Address | None:
+def _place(pod: Pod) -> tuple[str, str, str]:
+    """Namespace and name of a pod, and its node."""
+    return pod["metadata"]["namespace"], pod["metadata"]["name"], pod["spec"]["nodeName"]
+
+
+def address_of(node: Node) -> Address | None:
     """Where a node's endpoint listens, if it has one."""
     status = node.get("status") or {}
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or 0

@@ -8,7 +8,7 @@ makes for itself, events and leases, stays behind.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -19,6 +19,7 @@ from dray.client.discovery import Discovery
 from dray.client.resources import Resource
 
 if TYPE_CHECKING:
+    from dray.api.types.meta import APIGroupList, APIResourceList, ObjectMeta
     from dray.api.types.resource import ResourceClaim
 
 _LEFT_BEHIND: Final = frozenset({"events", "leases"})
@@ -56,30 +57,30 @@ async def _own_version(client: Client, resource: Resource[Any], item: Document) 
     """A classic claim that shows through the newer version is read in its own."""
     if resource.plural != "resourceclaims" or not classic.is_classic(cast("ResourceClaim", item)):
         return item
-    metadata = item["metadata"]
+    metadata: ObjectMeta = item["metadata"]
     own: Document = await client.get(resource.at("v1alpha2"), metadata["namespace"], metadata["name"])
     return own
 
 
 async def resources(client: Client) -> AsyncIterator[Resource[Any]]:
     """Each kind that can be made once, in the version that the server prefers, without what stays behind."""
-    groups = (await client.transport.request("GET", "/apis")).object["groups"]
+    known: APIGroupList = (await client.transport.request("GET", "/apis")).object
     versions = ["v1"]
-    for group in groups:
-        preferred = group["preferredVersion"]["groupVersion"]
+    for one in known["groups"]:
+        preferred = one["preferredVersion"]["groupVersion"]
         versions += [
             preferred,
-            *(v["groupVersion"] for v in group["versions"] if v["groupVersion"] != preferred),
+            *(v["groupVersion"] for v in one["versions"] if v["groupVersion"] != preferred),
         ]
     seen: set[tuple[str, str]] = set()
     for api_version in versions:
         group, _, version = api_version.rpartition("/")
         path = f"/apis/{api_version}" if group else f"/api/{version}"
         try:
-            listed = (await client.transport.request("GET", path)).object.get("resources") or ()
+            listed: APIResourceList = (await client.transport.request("GET", path)).object
         except NotFound:
             continue
-        for entry in listed:
+        for entry in listed.get("resources") or ():
             plural = entry["name"]
             if {"list", "create"} <= set(entry["verbs"]) and (group, plural) not in seen:
                 seen.add((group, plural))
@@ -121,14 +122,14 @@ class Importer:
         return self.outcome
 
     async def _create(self, item: Document) -> tuple[Resource[Any], Document, Document] | None:
-        metadata: Mapping[str, Any] = item["metadata"]
+        metadata: ObjectMeta = item["metadata"]
         resource = await self._resource(item)
         if resource is None:
             self._failed(item, "the cluster has no such kind")
             return None
         if metadata.get("deletionTimestamp"):
             return None
-        fresh = {
+        fresh: dict[str, object] = {
             name: value
             for name, value in metadata.items()
             if name not in ("uid", "creationTimestamp", "ownerReferences", "resourceVersion")
@@ -176,7 +177,7 @@ class Importer:
                 {**who, "uid": self._uids[who["uid"]]} for who in reserved if who.get("uid") in self._uids
             ]
             status = {**status, "reservedFor": known}
-        metadata = created["metadata"]
+        metadata: ObjectMeta = created["metadata"]
         for _ in range(5):
             try:
                 body = {**created, "status": status}
@@ -194,7 +195,7 @@ class Importer:
                 return
 
     def _failed(self, item: Document, problem: str) -> None:
-        metadata = item["metadata"]
+        metadata: ObjectMeta = item["metadata"]
         where = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
         self.outcome.problems.append(f"{item['kind']} {where}{metadata.get('name', '')}: {problem}")
 

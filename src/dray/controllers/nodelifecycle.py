@@ -26,6 +26,7 @@ from dray.controllers.pod_status import condition_patch
 if TYPE_CHECKING:
     from dray.api.types.coordination import Lease
     from dray.api.types.core import Node, NodeCondition, NodeStatus, Pod, PodCondition, Taint
+    from dray.api.types.meta import ObjectMeta
 
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
@@ -276,10 +277,13 @@ class NodeLifecycleController(Controller[str]):
             if present is None:
                 return
             wanted: PodCondition = {**present, "status": "False"}
-            patch = {"metadata": {"uid": metadata["uid"]}, "status": condition_patch(pod, wanted, now=now)}
             with contextlib.suppress(NotFound):
                 await self.context.client.patch_status(
-                    PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+                    PODS,
+                    metadata["namespace"],
+                    metadata["name"],
+                    {"metadata": {"uid": metadata["uid"]}, "status": condition_patch(pod, wanted, now=now)},
+                    type=PatchType.STRATEGIC,
                 )
                 self.context.recorder.event(PODS, pod, "Warning", "NodeNotReady", "Node is not ready")
 
@@ -296,7 +300,7 @@ class NodeLifecycleController(Controller[str]):
         taints = reconciled_taints(node, evict=evict, now=from_epoch(now))
         _, evicting = taints_for(node)
         if taints is not None:
-            version = {"resourceVersion": node["metadata"]["resourceVersion"]}
+            version: ObjectMeta = {"resourceVersion": node["metadata"]["resourceVersion"]}
             await self.context.client.patch(
                 NODES, "", name, {"metadata": version, "spec": {"taints": taints}}
             )

@@ -27,6 +27,7 @@ from dray.controllers.controller import Controller, ControllerContext
 from dray.controllers.discovery import APIResource, discover
 
 if TYPE_CHECKING:
+    from dray.api.types import Object
     from dray.api.types.apiextensions import CustomResourceDefinition
     from dray.api.types.meta import Condition, ObjectMeta
     from dray.api.types.storagemigration import StorageVersionMigration
@@ -56,10 +57,10 @@ class Migration:
     problems: list[str] = field(default_factory=list)
 
 
-async def write_again(client: Client, resource: Resource[Any], listed: Sequence[Any]) -> Migration:
+async def write_again(client: Client, resource: Resource[Any], listed: Sequence[Object]) -> Migration:
     """Write every listed object as it is, where it is not stored as it would be today."""
     done = Migration(objects=len(listed))
-    todo: Iterator[Any] = iter(listed)
+    todo: Iterator[Object] = iter(listed)
 
     async def writer() -> None:
         for item in todo:

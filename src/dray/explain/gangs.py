@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from dray.api import claims, pods
 from dray.api.identity import ObjectKey, device_id, object_key
@@ -25,7 +25,9 @@ from dray.placement.plugins.dynamic_resources import DeviceReservation
 from dray.placement.profiles import Framework, build_profiles
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Pod
+    from dray.api.types import Object
+    from dray.api.types.core import Pod, PodResourceClaimStatus
+    from dray.api.types.meta import ObjectMeta, OwnerReference
     from dray.api.types.scheduling_v1beta1 import PodGroup
     from dray.explain.model.cluster import Cluster
     from dray.placement.cache.nodes import NodeInfo
@@ -71,7 +73,7 @@ class _Explainer:
         self._cluster = cluster
         self._groups = GroupCache()
         self._nodes, self._claims = ClusterCache(), ClaimCache()
-        self._group = self._groups.set_group(_identified(document))
+        self._group = self._groups.set_group({**document, "metadata": _identity(document)})
         members = [one for one in cluster.snapshot.pods if self._is_member(one)]
         self._waiting = [pod_info(one) for one in members if not one["spec"].get("nodeName")]
         self._finished = sum((one.get("status") or {}).get("phase") == "Succeeded" for one in members)
@@ -106,7 +108,8 @@ class _Explainer:
 
     def _with_claims(self, pod: Pod) -> Pod:
         """The pod with the claims that would be made for it."""
-        key, statuses = object_key(pod), []
+        key = object_key(pod)
+        statuses: list[PodResourceClaimStatus] = []
         for entry in pod["spec"].get("resourceClaims") or ():
             _, template_name = claims.claim_and_template_names(entry)
             template = self._cluster.templates.get(ObjectKey(key.namespace, template_name or ""))
@@ -114,22 +117,16 @@ class _Explainer:
                 continue
             shared = self._group.shares(entry)
             name = f"{self._group.name if shared else key.name}-{entry['name']}"
-            owner = {"kind": "PodGroup", "name": self._group.name, "uid": self._group.uid, "controller": True}
+            owner = _owner("PodGroup", self._group.name, self._group.uid)
             if not shared:
-                owner = {
-                    "kind": "Pod",
-                    "name": key.name,
-                    "uid": f"{key.namespace}/{key.name}",
-                    "controller": True,
-                }
-            metadata = {
+                owner = _owner("Pod", key.name, f"{key.namespace}/{key.name}")
+            metadata: ObjectMeta = {
                 "name": name, "namespace": key.namespace, "uid": f"claim/{name}", "resourceVersion": "1",
                 "ownerReferences": [owner],
             }  # fmt: skip
-            self._claims.set_claim(cast("Any", {"metadata": metadata, "spec": template["spec"]["spec"]}))
+            self._claims.set_claim({"metadata": metadata, "spec": template["spec"]["spec"]})
             statuses.append({"name": entry["name"], "resourceClaimName": name})
-        status = {**(pod.get("status") or {}), "resourceClaimStatuses": statuses}
-        return cast("Pod", {**pod, "status": status})
+        return {**pod, "status": {**(pod.get("status") or {}), "resourceClaimStatuses": statuses}}
 
     def explain(self) -> GangExplanation:
         group = self._group
@@ -199,7 +196,7 @@ class _Explainer:
             if node_name and not pods.is_terminal(pod):
                 self._nodes.add_pod(pod_info(pod), node_name)
         for group in cluster.groups.values():
-            self._groups.set_group(_identified(group))
+            self._groups.set_group({**group, "metadata": _identity(group)})
         for rule in snapshot.taint_rules:
             self._claims.set_taint_rule(rule)
         for device_class in snapshot.classes:
@@ -207,7 +204,7 @@ class _Explainer:
         for resource_slice in snapshot.slices:
             self._claims.set_slice(resource_slice)
         for claim in snapshot.claims:
-            self._claims.set_claim(_identified(claim))
+            self._claims.set_claim({**claim, "metadata": _identity(claim)})
         serial = itertools.count()
         profiles = build_profiles(
             [SchedulerProfile()],
@@ -231,13 +228,14 @@ class _Explainer:
         return GroupScheduler(framework, self._claims, try_pod)
 
 
-def _identified(document: T) -> T:
+def _owner(kind: str, name: str, uid: str) -> OwnerReference:
+    return {"apiVersion": "", "kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+def _identity(document: Object) -> ObjectMeta:
     """An object from a manifest has no uid, and perhaps no namespace."""
-    entries: Any = document
-    key = object_key(entries)
-    return cast(
-        "T", {**entries, "metadata": {"namespace": key.namespace, "uid": f"{key}", **entries["metadata"]}}
-    )
+    key = object_key(document)
+    return {"namespace": key.namespace, "uid": f"{key}", **document["metadata"]}
 
 
 def _grants(bind: Bind) -> Iterator[DeviceGrant]:

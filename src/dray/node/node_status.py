@@ -77,7 +77,7 @@ class NodeRegistration:
             now = self._devices()
             if now == reported:
                 continue
-            status = {"capacity": now.capacity, "allocatable": now.allocatable}
+            status: NodeStatus = {"capacity": now.capacity, "allocatable": now.allocatable}
             try:
                 await self._client.patch_status(NODES, "", self._options.name, {"status": status})
                 reported, pauses = now, _RETRY.pauses()

@@ -43,12 +43,15 @@ class NoServices:
         return None
 
 
+def _namespaces(service: Service) -> tuple[str]:
+    return (service["metadata"]["namespace"],)
+
+
 class ServiceLister:
     """Follows all Services; the nodes of one process share it."""
 
     def __init__(self, client: Client) -> None:
-        by_namespace = {"namespace": lambda service: (service["metadata"]["namespace"],)}
-        self._informer: Informer[Service] = Informer(client, SERVICES, indexers=by_namespace)
+        self._informer = Informer(client, SERVICES, indexers={"namespace": _namespaces})
         self._given_up = False
 
     async def run(self) -> None:

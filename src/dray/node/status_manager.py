@@ -74,7 +74,7 @@ class StatusManager:
         if status is None or status == self._reported:
             return
         metadata = pod["metadata"]
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        patch: Pod = {"metadata": {"uid": metadata["uid"]}, "status": status}
         try:
             await self._client.patch_status(
                 PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC

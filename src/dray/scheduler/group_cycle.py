@@ -432,7 +432,7 @@ class GroupCycles:
 
     async def _write(self, group: PodGroup, condition: Condition) -> None:
         metadata = group["metadata"]
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}
+        patch: PodGroup = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}
         try:
             await self._client.patch_status(
                 POD_GROUPS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC

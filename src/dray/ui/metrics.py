@@ -8,8 +8,8 @@ from __future__ import annotations
 import heapq
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from dray.api import claims as resource_claims
 from dray.api import pods
@@ -19,6 +19,10 @@ from dray.explain.devices.states import SHOWN
 from dray.metrics.registry import Labels, Reading, Registry
 from dray.ui import rows
 from dray.ui.board import Board
+
+if TYPE_CHECKING:
+    from dray.api.identity import ObjectKey
+    from dray.api.types.resource import ResourceSlice
 
 OTHERS: Final = "(others)"
 #: Nodes, drivers, classes and capacities with series of their own.
@@ -148,7 +152,8 @@ class Metrics:
 
     def _slices(self) -> Reading:
         found: dict[tuple[str], Counter[str]] = {}
-        for document in self._board.cluster.objects["slices"].values():
+        slices: Mapping[ObjectKey, ResourceSlice] = self._board.cluster.objects["slices"]
+        for document in slices.values():
             found.setdefault((document["spec"]["driver"],), Counter())[""] += 1
         for key, counts in _bounded(found, _NAMES, (OTHERS,)):
             yield key, counts[""]

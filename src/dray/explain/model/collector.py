@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     from dray.api.types import Object
+    from dray.api.types.meta import APIGroup
 
     class VersionInfo(TypedDict, total=False):
         """The part of ``/version`` that counts."""
@@ -199,7 +200,7 @@ async def release(client: Client) -> str:
 
 async def _serves_every_generation(client: Client) -> bool:
     """Whether today's claims and classic ones are served at once, as no release does."""
-    group = (await client.request("GET", f"/apis/{RESOURCE_CLAIMS.group}")).object
+    group: APIGroup = (await client.request("GET", f"/apis/{RESOURCE_CLAIMS.group}")).object
     served = {version["version"] for version in group.get("versions") or ()}
     return served >= {RESOURCE_CLAIMS.version, CLASSIC_RESOURCE_CLAIMS.version}
 

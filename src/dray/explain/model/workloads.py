@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     from dray.api.types.batch import JobSchedulingConfiguration, JobTemplateSpec
-    from dray.api.types.core import Pod, PodTemplateSpec
+    from dray.api.types.core import Pod, PodSpec, PodTemplateSpec
     from dray.api.types.meta import ObjectMeta
     from dray.api.types.scheduling_v1beta1 import PodGroup
 
@@ -83,8 +83,8 @@ def _gang_of(workload: Workload, namespace: str) -> PodGroup | None:
 
 def _member(pod: Pod, group: PodGroup, number: int) -> Pod:
     name = group["metadata"]["name"]
-    spec = {**pod["spec"], "schedulingGroup": {"podGroupName": name}}
-    return {**pod, "metadata": {**pod["metadata"], "name": f"{name}-{number}"}, "spec": spec}  # type: ignore[typeddict-item]
+    spec: PodSpec = {**pod["spec"], "schedulingGroup": {"podGroupName": name}}
+    return {**pod, "metadata": {**pod["metadata"], "name": f"{name}-{number}"}, "spec": spec}
 
 
 def pod_template(workload: Workload) -> PodTemplateSpec | None:

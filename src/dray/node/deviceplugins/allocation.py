@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from dray import atomicfile
 from dray.api import pods
@@ -37,6 +37,19 @@ class Allocated(NamedTuple):
     response: bytes
 
 
+class _Entry(TypedDict):
+    podUID: str
+    container: str
+    resource: str
+    devices: Sequence[str]
+    response: str
+
+
+class _Checkpoint(TypedDict):
+    resources: Sequence[str]
+    allocations: Sequence[_Entry]
+
+
 @dataclass(slots=True)
 class Allocations:
     """Everything that has been handed out on one node; kept in a file, because containers outlive the agent."""
@@ -49,7 +62,7 @@ class Allocations:
     @classmethod
     def load(cls, path: Path) -> Allocations:
         try:
-            kept = json.loads(path.read_bytes())
+            kept: _Checkpoint = json.loads(path.read_bytes())
             resources = set(kept["resources"])
             entries = {
                 DeviceKey(entry["podUID"], entry["container"], entry["resource"]): Allocated(
@@ -66,7 +79,7 @@ class Allocations:
     def save(self) -> None:
         if self.path is None:
             return
-        listed = [
+        listed: list[_Entry] = [
             {
                 "podUID": key.pod_uid,
                 "container": key.container,
@@ -76,7 +89,7 @@ class Allocations:
             }
             for key, given in self.entries.items()
         ]
-        kept = {"resources": sorted(self.resources), "allocations": listed}
+        kept: _Checkpoint = {"resources": sorted(self.resources), "allocations": listed}
         atomicfile.write(self.path, json.dumps(kept).encode(), mode=0o600, durable=True)
 
     def in_use(self, resource: str, *, but: frozenset[str] = frozenset()) -> set[str]:

@@ -16,7 +16,7 @@ from dray.api.compute import milli
 from dray.placement.policies.model import PolicyError, Request, TypicalRequest, TypicalShape
 
 if TYPE_CHECKING:
-    from dray.api.types.resource import DeviceClaim
+    from dray.api.types.resource import DeviceClaim, DeviceRequest
     from dray.placement.policies.states import Requests
 
 TYPICAL_PART = 0.95
@@ -113,7 +113,7 @@ class DeclaredWorkload:
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
     cpu: str | int | float = 0
     weight: float = 1.0
-    devices: dict[str, Any] = {}
+    devices: dict[str, Any] = {}  # as somebody wrote it
 
 
 def parse_typical(document: Any, path: str) -> tuple[TypicalShape, ...]:
@@ -131,14 +131,19 @@ def parse_typical(document: Any, path: str) -> tuple[TypicalShape, ...]:
 def _shape(one: _Document) -> TypicalShape:
     if not one.devices:
         return TypicalShape(milli(str(one.cpu)), None, one.weight)
-    requests = [
-        {**request, "exactly": {"allocationMode": "ExactCount", "count": 1, **request["exactly"]}}
-        if "exactly" in request
-        else request
-        for request in one.devices.get("requests") or ()
-    ]
-    devices = cast("DeviceClaim", {**one.devices, "requests": requests})
+    written = cast("DeviceClaim", one.devices)
+    devices: DeviceClaim = {
+        **written,
+        "requests": [_defaulted(each) for each in written.get("requests") or ()],
+    }
     return TypicalShape(milli(str(one.cpu)), devices, one.weight)
+
+
+def _defaulted(request: DeviceRequest) -> DeviceRequest:
+    """The request as the API server stores it."""
+    if "exactly" not in request:
+        return request
+    return {**request, "exactly": {"allocationMode": "ExactCount", "count": 1, **request["exactly"]}}
 
 
 def typical_requests(

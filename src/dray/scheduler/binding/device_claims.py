@@ -135,12 +135,15 @@ class DeviceClaimBinders:
 
     async def _remove_reservations(self, users: Collection[str], claim: ResourceClaim) -> None:
         metadata = claim["metadata"]
-        patch = {
-            "metadata": {"uid": metadata["uid"]},
-            "status": {"reservedFor": [{"$patch": "delete", "uid": uid} for uid in users]},
-        }
         await self.client.patch_status(
-            RESOURCE_CLAIMS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+            RESOURCE_CLAIMS,
+            metadata["namespace"],
+            metadata["name"],
+            {
+                "metadata": {"uid": metadata["uid"]},
+                "status": {"reservedFor": [{"$patch": "delete", "uid": uid} for uid in users]},
+            },
+            type=PatchType.STRATEGIC,
         )
 
     async def _free(self, users: Collection[str], claim: ResourceClaim) -> None:

@@ -15,6 +15,7 @@ from dray.scheduler.quirks import SchedulerQuirks
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodCondition, PodStatus
+    from dray.api.types.meta import ObjectMeta
 
 ClearedField = Literal["nominatedNodeName", "nodeAllocatableResourceClaimStatuses"]
 
@@ -33,7 +34,7 @@ class PodStatusWriter:
         self, pod: PodInfo, status: PodStatus, *, clears: Iterable[ClearedField] = (), version: str = ""
     ) -> Pod:
         """Write some fields of the status and clear others. ``version``: refused if the pod has changed since."""
-        metadata = {"uid": pod.uid, "resourceVersion": version} if version else {"uid": pod.uid}
+        metadata: ObjectMeta = {"uid": pod.uid, "resourceVersion": version} if version else {"uid": pod.uid}
         fields: dict[str, object] = {**status}
         fields.update(dict.fromkeys(clears))
         patch = {"metadata": metadata, "status": fields}
@@ -50,9 +51,14 @@ class PodStatusWriter:
                 return None
             if known.get("status") == condition["status"]:
                 since = known.get("lastTransitionTime") or now
-        about = {"observedGeneration": generation} if generation else {}
-        times = {"lastProbeTime": None, "lastTransitionTime": since}  # null, as upstream writes it
-        return cast("PodCondition", {**condition, **about, **times})
+        made: PodCondition = {
+            **condition,
+            "lastProbeTime": cast("str", None),  # null, as upstream writes it
+            "lastTransitionTime": since,
+        }
+        if generation:
+            made["observedGeneration"] = generation
+        return made
 
 
 def timestamp(seconds: float) -> str:

@@ -19,7 +19,7 @@ from dray.server.admission.names import DEFAULT_ON, ORDER, UnknownPlugin, enable
 from dray.server.storage.codec import Codec
 
 if TYPE_CHECKING:
-    from dray.api.types.meta import ObjectMeta
+    from dray.api.types import Object as AnyObject
 
 CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"
@@ -107,7 +107,8 @@ class Attributes(msgspec.Struct, eq=False):
 
     def forbidden(self, problem: str) -> StatusError:
         """The refusal of this write, named by what its object is called or going to be called."""
-        meta: ObjectMeta | None = None if self.object is None else self.object.get("metadata")
+        obj: AnyObject | None = self.object
+        meta = None if obj is None else obj.get("metadata")
         named = "" if meta is None else meta.get("name") or meta.get("generateName")
         name = self.name or named or "Unknown"
         return errors.forbidden(self.resource, self.group, name, problem)

@@ -21,9 +21,13 @@ from dray.simulate.model import Arrival, Event, GroupCreated, SimulationError
 from dray.simulate.sources.shapes import claim_for
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Pod
+    from dray.api.types import Object
+    from dray.api.types.core import Pod, PodResourceClaimStatus
+    from dray.api.types.meta import ObjectMeta
     from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
+    from dray.api.types.scheduling import PriorityClass
     from dray.api.types.scheduling_v1beta1 import PodGroup
+    from dray.explain.model.workloads import Workload
 
 ARRIVAL, DURATION, COPIES = (f"simulate.dray.dev/{name}" for name in ("arrival", "duration", "copies"))
 
@@ -39,14 +43,16 @@ class Manifests:
         """The groups of pods first, then the pods in order of time."""
         for document in self.documents:
             if isinstance(document, dict) and document.get("kind") == "PodGroup":
-                yield GroupCreated(0.0, _group(document, self.namespace))
+                yield GroupCreated(0.0, _group(cast("PodGroup", document), self.namespace))
         yield from self.arrivals()
 
     def arrivals(self) -> Iterator[Arrival]:
         for document in self.documents:
             if not (isinstance(document, dict) and isinstance(document.get("metadata"), dict)):
                 raise SimulationError("a document of the workload is no object: it has no metadata")
-        objects = [one for document in self.documents for one in expand_workload(document, self.namespace)]
+        objects: list[Object] = [
+            one for document in self.documents for one in expand_workload(document, self.namespace)
+        ]
         templates: dict[tuple[str, str], ResourceClaimTemplate] = {}
         claims: dict[tuple[str, str], ResourceClaim] = {}
         priorities: dict[str, int] = {}
@@ -54,13 +60,13 @@ class Manifests:
             key = (one["metadata"].get("namespace") or "", one["metadata"].get("name") or "")
             match one.get("kind"):
                 case "ResourceClaimTemplate":
-                    templates[key] = one
+                    templates[key] = cast("ResourceClaimTemplate", one)
                 case "ResourceClaim":
-                    claim: ResourceClaim = one
+                    claim = cast("ResourceClaim", one)
                     uid = f"claim/{key[0]}/{key[1]}"
                     claims[key] = {**claim, "metadata": {**claim["metadata"], "uid": uid}}
                 case "PriorityClass":
-                    priorities[key[1]] = one.get("value") or 0
+                    priorities[key[1]] = cast("PriorityClass", one).get("value") or 0
         arrivals = list(self._arrivals(templates, claims, priorities))
         yield from sorted(arrivals, key=lambda one: one.time)
 
@@ -90,14 +96,14 @@ class Manifests:
                 for one in arrivals[begin + copy * number : begin + (copy + 1) * number]
             ]
 
-    def _pods(self) -> Iterator[tuple[Any, Pod]]:
+    def _pods(self) -> Iterator[tuple[Workload, Pod]]:
         """Each document with the pod that it stands for."""
         for document in self.documents:
             *_, pod = expand_workload(document, self.namespace)
             if pod.get("kind") == "Pod":
                 yield document, pod
 
-    def _copies(self, document: Any, pod: Pod) -> int:
+    def _copies(self, document: Workload, pod: Pod) -> int:
         spec = document.get("spec") or {}
         default = 1 if document is pod else spec.get("replicas", spec.get("parallelism", 1))
         return int(_number(pod, _annotations(document, pod), COPIES, default))
@@ -120,13 +126,13 @@ class Manifests:
                 yield Arrival(time, made, tuple(_claims_of(made, templates, claims, shared)), duration)
 
 
-def _group(document: Any, namespace: str) -> PodGroup:
-    metadata = {"namespace": namespace, **document["metadata"]}
+def _group(document: PodGroup, namespace: str) -> PodGroup:
+    metadata: ObjectMeta = {"namespace": namespace, **document["metadata"]}
     metadata.setdefault("uid", f"group/{metadata['namespace']}/{metadata['name']}")
-    return cast("PodGroup", {**document, "metadata": metadata})
+    return {**document, "metadata": metadata}
 
 
-def _annotations(document: Any, pod: Pod) -> dict[str, str]:
+def _annotations(document: Workload, pod: Pod) -> dict[str, str]:
     return {
         **(document["metadata"].get("annotations") or {}),
         **(pod["metadata"].get("annotations") or {}),
@@ -152,19 +158,19 @@ def _annotated(document: Any, annotations: dict[str, str]) -> Any:
 
 def _pod(pod: Pod, name: str, priorities: dict[str, int]) -> Pod:
     spec = pod["spec"]
-    metadata = {**pod["metadata"], "name": name, "uid": f"{pod['metadata']['namespace']}/{name}"}
+    metadata: ObjectMeta = {**pod["metadata"], "name": name, "uid": f"{pod['metadata']['namespace']}/{name}"}
     if "priority" not in spec and (of_class := spec.get("priorityClassName")):
         if of_class not in priorities:
             raise SimulationError(f"pod {name}: there is no PriorityClass {of_class} in the manifests")
         spec = {**spec, "priority": priorities[of_class]}
-    made: Pod = {**pod, "metadata": metadata, "spec": spec}  # type: ignore[typeddict-item]
-    statuses = [
+    made: Pod = {**pod, "metadata": metadata, "spec": spec}
+    statuses: list[PodResourceClaimStatus] = [
         {"name": entry["name"], "resourceClaimName": f"{name}-{entry['name']}"}
         for entry in spec.get("resourceClaims") or ()
         if claim_and_template_names(entry)[1]
     ]
     if statuses:
-        made["status"] = {"resourceClaimStatuses": statuses}  # type: ignore[typeddict-item]
+        made["status"] = {"resourceClaimStatuses": statuses}
     return made
 
 

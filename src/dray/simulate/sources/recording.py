@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -37,7 +37,8 @@ from dray.simulate.model import (
 from dray.simulate.sources.snapshot import SnapshotSource
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Node, Pod
+    from dray.api.types.core import Node, Pod, PodSpec, PodStatus
+    from dray.api.types.meta import ObjectMeta
     from dray.api.types.resource import ResourceClaim
     from dray.explain import Snapshot
 
@@ -181,15 +182,16 @@ def _live(lives: dict[str, _Life], change: Change) -> None:
 
 def _as_created(pod: Pod) -> Pod:
     """Without what the scheduler, the node and whoever deleted it have written."""
-    made: Any = {**pod, "metadata": {**pod["metadata"]}, "spec": {**pod["spec"]}, "status": {}}
-    for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
-        made["metadata"].pop(name, None)
-    for name in ("nodeName", "schedulingGates"):
-        made["spec"].pop(name, None)
-    made["spec"]["schedulerName"] = "default-scheduler"  # whoever scheduled it
+    metadata: ObjectMeta = {**pod["metadata"]}
+    metadata.pop("deletionTimestamp", None)
+    metadata.pop("deletionGracePeriodSeconds", None)
+    spec: PodSpec = {**pod["spec"], "schedulerName": "default-scheduler"}  # whoever scheduled it
+    spec.pop("nodeName", None)
+    spec.pop("schedulingGates", None)
+    status: PodStatus = {}
     if (statuses := (pod.get("status") or {}).get("resourceClaimStatuses")) is not None:
-        made["status"]["resourceClaimStatuses"] = statuses
-    return cast("Pod", made)
+        status["resourceClaimStatuses"] = statuses
+    return {**pod, "metadata": metadata, "spec": spec, "status": status}
 
 
 def _owner(claim: ResourceClaim) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from dray.api import claims as resource_claims
 from dray.api.groups.resource.printers import claim_state
@@ -24,7 +24,7 @@ from dray.ui.details.parts import (
 
 if TYPE_CHECKING:
     from dray.api.types import resource
-    from dray.api.types.resource import ResourceClaim
+    from dray.api.types.resource import DeviceClassSpec, DeviceSubRequest, ExactDeviceRequest, ResourceClaim
     from dray.ui.board import Board
 
 
@@ -93,16 +93,17 @@ def claim_page(board: Board, id: str) -> Page | None:
 
 def _requests(board: Board, claim: ResourceClaim) -> Iterator[Sequence[Cell]]:
     for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
-        alternatives: list[tuple[str, Any]] = []
-        if exact := request.get("exactly"):
+        exact = request.get("exactly")
+        admin = ", admin access" if exact and exact.get("adminAccess") else ""
+        alternatives: list[tuple[str, ExactDeviceRequest | DeviceSubRequest]] = []
+        if exact:
             alternatives.append((request["name"], exact))
         alternatives += [
             (f"{request['name']}/{one['name']}", one) for one in request.get("firstAvailable") or ()
         ]
         for name, one in alternatives:
             wanted = "all devices" if one.get("allocationMode") == "All" else f"{one.get('count') or 1}"
-            if one.get("adminAccess"):
-                wanted += ", admin access"
+            wanted += admin
             if amounts := (one.get("capacity") or {}).get("requests"):
                 wanted += ", " + ", ".join(f"{what} {amount}" for what, amount in amounts.items())
             yield (
@@ -114,7 +115,7 @@ def _requests(board: Board, claim: ResourceClaim) -> Iterator[Sequence[Cell]]:
             )
 
 
-def expressions(selecting: Mapping[str, Any]) -> Iterator[str]:
+def expressions(selecting: ExactDeviceRequest | DeviceSubRequest | DeviceClassSpec) -> Iterator[str]:
     for one in selecting.get("selectors") or ():
         yield (one.get("cel") or {}).get("expression") or ""
 

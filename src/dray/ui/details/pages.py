@@ -17,6 +17,7 @@ from dray.ui.details.parts import split_key, timeline
 from dray.ui.details.pods import pod_page
 
 if TYPE_CHECKING:
+    from dray.api.types import Object
     from dray.api.types.core import Event
     from dray.ui.board import Board
 
@@ -81,7 +82,7 @@ def involved(board: Board, kind: str, id: str) -> tuple[str, str]:
         kind, ""
     )
     key = split_key(id) if kind in ("pod", "claim") else ObjectKey("", id)
-    document = board.cluster.objects.get(name, {}).get(key)
+    document: Object | None = board.cluster.objects.get(name, {}).get(key)
     if document is None and kind == "claim":
         document = board.cluster.claims.get(key)
     if document is None and kind == "class":

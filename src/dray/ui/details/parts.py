@@ -12,6 +12,8 @@ from dray.ui.details.elements import NONE, Atom, Cell, Code, Link, Table, Text, 
 
 if TYPE_CHECKING:
     from dray.api.types import Object
+    from dray.api.types.core import NodeCondition, PodCondition
+    from dray.api.types.meta import Condition
     from dray.ui.board import Board
 
 
@@ -73,14 +75,14 @@ def timeline(board: Board, kind: str, id: str, obj: Object | None) -> Timeline:
     return Timeline("What happened to it", seen)
 
 
-def conditions(title: str, found: Iterable[Mapping[str, Any]]) -> Iterator[Table]:
+def conditions(title: str, found: Iterable[Condition | NodeCondition | PodCondition]) -> Iterator[Table]:
     lines: list[Sequence[Cell]] = [
         (
-            str(one.get("type")),
-            str(one.get("status")),
-            str(one.get("reason") or ""),
-            str(one.get("message") or ""),
-            Time(str(one.get("lastTransitionTime") or "")),
+            one["type"],
+            one["status"],
+            one.get("reason") or "",
+            one.get("message") or "",
+            Time(one.get("lastTransitionTime") or ""),
         )
         for one in found
     ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from dray.api import claims as resource_claims
 from dray.api import pods
@@ -23,7 +23,8 @@ from dray.ui.details.parts import (
 )
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Container, ContainerStatus, Pod
+    from dray.api.types.core import Container, ContainerState, ContainerStatus, Pod
+    from dray.api.types.resource_v1alpha2 import PodSchedulingContext
     from dray.ui.board import Board
 
 
@@ -108,11 +109,14 @@ def _containers(pod: Pod) -> Iterator[Sequence[Cell]]:
 
 
 def _container_state(status: ContainerStatus | None) -> str:
-    state: Mapping[str, Any] = (status.get("state") if status is not None else None) or {}
-    for name, detail in state.items():
-        reason = (detail or {}).get("reason")
-        return f"{name}: {reason}" if reason else name
-    return "waiting"
+    state: ContainerState = (status.get("state") if status is not None else None) or {}
+    if "running" in state:
+        return "running"
+    name, detail = (
+        ("terminated", state["terminated"]) if "terminated" in state else ("waiting", state.get("waiting"))
+    )
+    reason = (detail or {}).get("reason")
+    return f"{name}: {reason}" if reason else name
 
 
 def _used_claims(container: Container) -> Iterator[str]:
@@ -120,7 +124,7 @@ def _used_claims(container: Container) -> Iterator[str]:
         yield f"{one['name']}/{one['request']}" if one.get("request") else one["name"]
 
 
-def _scheduling_context(board: Board, context: Any) -> Iterator[Section]:
+def _scheduling_context(board: Board, context: PodSchedulingContext) -> Iterator[Section]:
     spec, status = context.get("spec") or {}, context.get("status") or {}
     yield Facts(
         "Negotiation with drivers (PodSchedulingContext)",
@@ -137,6 +141,6 @@ def _scheduling_context(board: Board, context: Any) -> Iterator[Section]:
             one.get("name") or "",
             [node_cell(board, name) for name in one.get("unsuitableNodes") or ()] or NONE,
         )
-        for one in (*(status.get("resourceClaims") or ()), *(status.get("claims") or ()))
+        for one in status.get("resourceClaims") or ()
     ]
     yield Table("What drivers answered", ("Claim", "Unsuitable nodes"), lines, "No driver has answered yet.")

@@ -293,7 +293,7 @@ class DeploymentController(Controller[ObjectKey]):
             if sizes[name] == before and (not force or noted.items() <= annotations.items()):
                 continue
             version = rs["metadata"]["resourceVersion"]
-            patch = {
+            patch: ReplicaSet = {
                 "metadata": {"resourceVersion": version, "annotations": noted},
                 "spec": {"replicas": sizes[name]},
             }

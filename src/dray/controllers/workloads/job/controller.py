@@ -182,9 +182,9 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
         now = self.context.clock()
         leaving = "deletionTimestamp" in job["metadata"]
         group = await self._groups.of(job, pods) if self._groups is not None and not leaving else None
-        recorded = {
-            uid for uids in uncounted_terminated_pods(job).values() for uid in uids
-        } | self._released.get(key, set())
+        recorded = {uid for uids in uncounted_terminated_pods(job) for uid in uids} | self._released.get(
+            key, set()
+        )
         tracked = [p for p in pods if has_tracking_finalizer(p) and p["metadata"]["uid"] not in recorded]
         ended = [p for p in tracked if has_ended(job, p) and indexes.has_valid_index(job, p)]
         backoff = self._backoff.get(key, Backoff()).after(*_by_success(ended))
@@ -274,10 +274,13 @@ class JobController(PodOwnerController["Job", OrphanPodKey]):
 
     async def _remove_tracking_finalizer(self, pod: Pod) -> None:
         metadata = pod["metadata"]
-        patch = {"metadata": {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
         with contextlib.suppress(NotFound):
             await self.context.client.patch(
-                PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+                PODS,
+                metadata["namespace"],
+                metadata["name"],
+                {"metadata": {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}},
+                type=PatchType.STRATEGIC,
             )
 
     async def _fill(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.pods import is_active, is_ready, phase
 from dray.api.times import from_epoch
@@ -16,21 +16,27 @@ if TYPE_CHECKING:
     from dray.api.types.core import Pod
 
 
-def uncounted_terminated_pods(job: Job) -> dict[str, list[str]]:
-    """The uids of pods that are to be counted, by how they ended."""
+class UncountedPods(NamedTuple):
+    """The uids of ended pods that are to be counted."""
+
+    succeeded: list[str]
+    failed: list[str]
+
+
+def uncounted_terminated_pods(job: Job) -> UncountedPods:
     uncounted = (job.get("status") or {}).get("uncountedTerminatedPods") or {}
-    return {kind: list(uncounted.get(kind) or ()) for kind in ("succeeded", "failed")}
+    return UncountedPods(list(uncounted.get("succeeded") or ()), list(uncounted.get("failed") or ()))
 
 
 def counts_with_uncounted(job: Job) -> JobCounts:
     """What a job has come to with the pods on record."""
     job_counts, recorded = JobCounts.of(job), uncounted_terminated_pods(job)
     succeeded = (
-        job_counts.succeeded if indexes.is_indexed(job) else job_counts.succeeded + len(recorded["succeeded"])
+        job_counts.succeeded if indexes.is_indexed(job) else job_counts.succeeded + len(recorded.succeeded)
     )
     return JobCounts(
         succeeded,
-        job_counts.failed + len(recorded["failed"]),
+        job_counts.failed + len(recorded.failed),
         job_counts.completed_indexes,
         job_counts.failed_indexes,
     )
@@ -50,9 +56,9 @@ def status_with_uncounted(
     for pod in ended:
         if phase(pod) == "Succeeded":
             if not indexes.is_indexed(job):  # an index is done but once
-                recorded["succeeded"].append(pod["metadata"]["uid"])
+                recorded.succeeded.append(pod["metadata"]["uid"])
         elif pod_failure_policy.match_pod_failure_policy(job, pod).action != "Ignore":
-            recorded["failed"].append(pod["metadata"]["uid"])
+            recorded.failed.append(pod["metadata"]["uid"])
     status: JobStatus = {**(job.get("status") or {})}
     counts = job_counts.status(job)
     if "completedIndexes" in counts:
@@ -60,10 +66,10 @@ def status_with_uncounted(
     if "failedIndexes" in counts:
         status["failedIndexes"] = counts["failedIndexes"]
     uncounted: UncountedTerminatedPods = {}
-    if recorded["succeeded"]:
-        uncounted["succeeded"] = recorded["succeeded"]
-    if recorded["failed"]:
-        uncounted["failed"] = recorded["failed"]
+    if recorded.succeeded:
+        uncounted["succeeded"] = recorded.succeeded
+    if recorded.failed:
+        uncounted["failed"] = recorded.failed
     status["uncountedTerminatedPods"] = uncounted
     if decided is not None and _adds_interim_condition(decided, interim=interim):
         status["conditions"] = _with_condition(

@@ -10,7 +10,7 @@ from dray.api.validation.field import Path
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Container, EphemeralContainer, ImageVolumeSource, PodSpec
+    from dray.api.types.core import Container, EphemeralContainer, ImageVolumeSource, Pod, PodSpec
 
 _ALWAYS = "Always"
 _SPEC = Path("spec")
@@ -42,7 +42,8 @@ class AlwaysPullImages:
     async def admit(self, attributes: Attributes) -> None:
         if _same_images(attributes):
             return
-        spec: PodSpec = attributes.object.get("spec", {})
+        pod: Pod = attributes.object
+        spec = pod.get("spec", {})
         for container, _ in _containers(spec):
             container["imagePullPolicy"] = _ALWAYS
         for image, _ in _images(spec):
@@ -51,7 +52,8 @@ class AlwaysPullImages:
     async def validate(self, attributes: Attributes) -> None:
         if _same_images(attributes):
             return
-        spec: PodSpec = attributes.object.get("spec", {})
+        pod: Pod = attributes.object
+        spec = pod.get("spec", {})
         said = [
             (path.child("imagePullPolicy"), c.get("imagePullPolicy", "")) for c, path in _containers(spec)
         ]

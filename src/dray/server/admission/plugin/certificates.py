@@ -9,7 +9,7 @@ from dray.server.auth import authorizer
 from dray.server.auth.authorizer import AuthorizerFunc
 
 if TYPE_CHECKING:
-    from dray.api.types.certificates import CertificateSigningRequestSpec, CertificateSigningRequestStatus
+    from dray.api.types.certificates import CertificateSigningRequest
 
 _GROUP: Final = "certificates.k8s.io"
 _REQUESTS: Final = "certificatesigningrequests"
@@ -47,8 +47,8 @@ def may(authorize: AuthorizerFunc, attributes: Attributes, verb: str, signer: st
 
 def _signer(attributes: Attributes) -> str:
     """By the stored object: whoever tries to change the signer on the way is checked by the old one."""
-    spec: CertificateSigningRequestSpec = (attributes.old or {}).get("spec", {})
-    return spec.get("signerName", "")
+    old: CertificateSigningRequest | None = attributes.old
+    return (old or {}).get("spec", {}).get("signerName", "")
 
 
 class CertificateApproval:
@@ -77,8 +77,9 @@ class CertificateSigning:
         return scope.operation == UPDATE and scope.is_for(_GROUP, _REQUESTS, "status")
 
     async def validate(self, attributes: Attributes) -> None:
-        new: CertificateSigningRequestStatus = attributes.object.get("status", {})
-        old: CertificateSigningRequestStatus = (attributes.old or {}).get("status", {})
+        request: CertificateSigningRequest = attributes.object
+        stored: CertificateSigningRequest | None = attributes.old
+        new, old = request.get("status", {}), (stored or {}).get("status", {})
         if (new.get("certificate") or None) == (old.get("certificate") or None) and (
             new.get("conditions") or None
         ) == (old.get("conditions") or None):
@@ -97,7 +98,8 @@ class CertificateSubjectRestriction:
         return scope.operation == CREATE and scope.is_for(_GROUP, _REQUESTS)
 
     async def validate(self, attributes: Attributes) -> None:
-        spec: CertificateSigningRequestSpec = attributes.object.get("spec", {})
+        request: CertificateSigningRequest = attributes.object
+        spec = request.get("spec", {})
         if spec.get("signerName") != _CLIENT:
             return
         try:

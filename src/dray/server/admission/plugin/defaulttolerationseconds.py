@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 
 if TYPE_CHECKING:
-    from dray.api.types.core import PodSpec, Toleration
+    from dray.api.types.core import Pod, Toleration
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -24,7 +24,8 @@ class DefaultTolerationSeconds:
         return scope.is_for("", "pods") and scope.operation in (CREATE, UPDATE)
 
     async def admit(self, attributes: Attributes) -> None:
-        spec: PodSpec = attributes.object.get("spec", {})
+        pod: Pod = attributes.object
+        spec = pod.get("spec", {})
         present = spec.get("tolerations") or ()
         missing: list[Toleration] = [
             {"key": taint, "operator": "Exists", "effect": _NO_EXECUTE, "tolerationSeconds": seconds}
@@ -32,7 +33,7 @@ class DefaultTolerationSeconds:
             if not any(_covers(toleration, taint) for toleration in present)
         ]
         if missing:
-            attributes.object["spec"] = {**spec, "tolerations": [*present, *missing]}
+            pod["spec"] = {**spec, "tolerations": [*present, *missing]}
 
 
 def _covers(toleration: Toleration, taint: str) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 
 if TYPE_CHECKING:
-    from dray.api.types.core import ServiceSpec
+    from dray.api.types.core import Service
 
 
 class DenyServiceExternalIPs:
@@ -17,7 +17,8 @@ class DenyServiceExternalIPs:
         return scope.is_for("", "services") and scope.operation in (CREATE, UPDATE)
 
     async def validate(self, attributes: Attributes) -> None:
-        new: ServiceSpec = attributes.object.get("spec", {})
-        old: ServiceSpec = (attributes.old or {}).get("spec", {})
+        service: Service = attributes.object
+        stored: Service | None = attributes.old
+        new, old = service.get("spec", {}), (stored or {}).get("spec", {})
         if not set(new.get("externalIPs") or ()) <= set(old.get("externalIPs") or ()):
             raise attributes.forbidden("Use of external IPs is denied by admission control")

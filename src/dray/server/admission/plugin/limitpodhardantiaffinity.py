@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 
 if TYPE_CHECKING:
-    from dray.api.types.core import PodSpec
+    from dray.api.types.core import Pod
 
 _HOSTNAME = "kubernetes.io/hostname"
 
@@ -19,7 +19,8 @@ class LimitPodHardAntiAffinityTopology:
         return scope.is_for("", "pods") and scope.operation in (CREATE, UPDATE)
 
     async def validate(self, attributes: Attributes) -> None:
-        spec: PodSpec = attributes.object.get("spec", {})
+        pod: Pod = attributes.object
+        spec = pod.get("spec", {})
         anti = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
         for term in anti.get("requiredDuringSchedulingIgnoredDuringExecution") or ():
             if term.get("topologyKey") != _HOSTNAME:

@@ -20,10 +20,11 @@ from dray.server.auth.authorizer import AuthorizerFunc
 from dray.server.auth.user import NODE_PREFIX, node_name
 
 if TYPE_CHECKING:
-    from dray.api.types.authentication import TokenRequestSpec
-    from dray.api.types.certificates import CertificateSigningRequestSpec
+    from dray.api.types import Object as AnyObject
+    from dray.api.types.authentication import TokenRequest
+    from dray.api.types.certificates import CertificateSigningRequest
     from dray.api.types.core import Node, PersistentVolumeClaim, Pod
-    from dray.api.types.meta import ObjectMeta, OwnerReference
+    from dray.api.types.meta import OwnerReference
     from dray.api.types.resource import ResourceSliceSpec
 
 _LEASES: Final = "kube-node-lease"
@@ -165,7 +166,8 @@ class NodeRestriction:
         """A node gets tokens only for pods that run on it, and for audiences that these ask for."""
         if attributes.operation != CREATE or attributes.subresource != "token":
             return
-        spec: TokenRequestSpec = attributes.object.get("spec", {})
+        request: TokenRequest = attributes.object
+        spec = request.get("spec", {})
         ref = spec.get("boundObjectRef") or {}
         if ref.get("apiVersion") != "v1" or ref.get("kind") != "Pod" or not ref.get("name"):
             raise attributes.forbidden("node requested token not bound to a pod")
@@ -312,8 +314,8 @@ def _unchangeable(claim: PersistentVolumeClaim) -> dict[str, object]:
 
 def _named(attributes: Attributes) -> str:
     if attributes.operation == CREATE:
-        metadata: ObjectMeta = attributes.object.get("metadata", {})
-        return metadata.get("name", "")
+        obj: AnyObject = attributes.object
+        return obj.get("metadata", {}).get("name", "")
     return attributes.name
 
 
@@ -348,7 +350,8 @@ def _slice(node: str, attributes: Attributes) -> None:
 def _signing_request(node: str, attributes: Attributes) -> None:
     if attributes.operation != CREATE:
         return
-    spec: CertificateSigningRequestSpec = attributes.object.get("spec", {})
+    request: CertificateSigningRequest = attributes.object
+    spec = request.get("spec", {})
     if spec.get("signerName") not in _NODE_SIGNERS:
         return
     from dray.server.admission.plugin.certificates import common_name

@@ -8,7 +8,7 @@ from dray.api.groups.scheduling.podgroup import PROTECTION_FINALIZER
 from dray.server.admission import CREATE, Attributes, RequestScope
 
 if TYPE_CHECKING:
-    from dray.api.types.meta import ObjectMeta
+    from dray.api.types.scheduling_v1beta1 import PodGroup
 
 
 class PodGroupProtection:
@@ -18,7 +18,8 @@ class PodGroupProtection:
         return scope.operation == CREATE and scope.is_for("scheduling.k8s.io", "podgroups")
 
     async def admit(self, attributes: Attributes) -> None:
-        meta: ObjectMeta = attributes.object["metadata"]
+        group: PodGroup = attributes.object
+        meta = group["metadata"]
         finalizers = meta.get("finalizers") or []
         if PROTECTION_FINALIZER not in finalizers:
             meta["finalizers"] = [*finalizers, PROTECTION_FINALIZER]

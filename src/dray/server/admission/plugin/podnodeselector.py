@@ -9,7 +9,7 @@ from dray.server.admission import CREATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 
 if TYPE_CHECKING:
-    from dray.api.types.core import PodSpec
+    from dray.api.types.core import Pod
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 _CONFLICT = "pod node label selector conflicts with its namespace node label selector"
@@ -39,13 +39,15 @@ class PodNodeSelector:
 
     async def admit(self, attributes: Attributes) -> None:
         await self.validate(attributes)
-        spec: PodSpec = attributes.object.setdefault("spec", {})
+        pod: Pod = attributes.object
+        spec = pod.setdefault("spec", {})
         merged = {**self._selector(attributes), **(spec.get("nodeSelector") or {})}
         if merged:
             spec["nodeSelector"] = merged
 
     async def validate(self, attributes: Attributes) -> None:
-        spec: PodSpec = attributes.object.get("spec", {})
+        pod: Pod = attributes.object
+        spec = pod.get("spec", {})
         own = spec.get("nodeSelector") or {}
         if any(own.get(key, value) != value for key, value in self._selector(attributes).items()):
             raise attributes.forbidden(_CONFLICT)

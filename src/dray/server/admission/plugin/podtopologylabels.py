@@ -8,8 +8,8 @@ from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 
 if TYPE_CHECKING:
+    from dray.api.types import Object
     from dray.api.types.core import Binding, Node, Pod
-    from dray.api.types.meta import ObjectMeta
 
 _LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
@@ -35,7 +35,8 @@ class PodTopologyLabels:
             node = pod.get("spec", {}).get("nodeName", "")
         labels = self._labels(node) if node else {}
         if labels:
-            meta: ObjectMeta = attributes.object["metadata"]
+            obj: Object = attributes.object
+            meta = obj["metadata"]
             meta["labels"] = {**(meta.get("labels") or {}), **labels}
 
     def _labels(self, name: str) -> dict[str, str]:

@@ -11,9 +11,9 @@ from dray.server.admission.listers import Listers
 from dray.server.storage.watchcache import Change, WatchCache
 
 if TYPE_CHECKING:
-    from dray.api.types.core import PodSpec
+    from dray.api.types.core import Pod, PodSpec
     from dray.api.types.scheduling import PriorityClass
-    from dray.api.types.scheduling_v1beta1 import PodGroupSpec
+    from dray.api.types.scheduling_v1beta1 import PodGroup, PodGroupSpec
 
 _GROUP = "scheduling.k8s.io"
 _CLASSES = "priorityclasses"
@@ -45,17 +45,20 @@ class Priority:
 
     async def admit(self, attributes: Attributes) -> None:
         if attributes.resource in _GROUPS:
-            self._assign_group(attributes.object["spec"], attributes)
+            group: PodGroup = attributes.object
+            self._assign_group(group["spec"], attributes)
             return
         if attributes.resource != "pods":
             if attributes.operation == DELETE and attributes.name in SYSTEM_CLASSES:
                 raise attributes.forbidden("this is a system priority class and cannot be deleted")
             return
-        spec: PodSpec = attributes.object.setdefault("spec", {})
+        pod: Pod = attributes.object
+        spec = pod.setdefault("spec", {})
         if attributes.operation == CREATE:
             self._assign(spec, attributes)
         else:
-            _keep(spec, (attributes.old or {}).get("spec", {}))
+            old: Pod | None = attributes.old
+            _keep(spec, (old or {}).get("spec", {}))
 
     def _assign(self, spec: PodSpec, attributes: Attributes) -> None:
         chosen = self._class_of(spec, attributes)

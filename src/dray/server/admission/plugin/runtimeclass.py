@@ -12,7 +12,7 @@ from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.tolerations import merge
 
 if TYPE_CHECKING:
-    from dray.api.types.core import PodSpec
+    from dray.api.types.core import Pod, PodSpec
     from dray.api.types.node import RuntimeClass as NodeRuntimeClass
     from dray.api.types.node import Scheduling
 
@@ -29,7 +29,8 @@ class RuntimeClass:
         return scope.operation == CREATE and scope.is_for("", "pods")
 
     async def admit(self, attributes: Attributes) -> None:
-        spec: PodSpec = attributes.object.setdefault("spec", {})
+        pod: Pod = attributes.object
+        spec = pod.setdefault("spec", {})
         chosen = self._class_of(spec, attributes)
         if overhead := chosen.get("overhead"):
             fixed = overhead.get("podFixed") or {}
@@ -40,7 +41,8 @@ class RuntimeClass:
             _schedule(spec, scheduling, attributes)
 
     async def validate(self, attributes: Attributes) -> None:
-        spec: PodSpec = attributes.object.get("spec", {})
+        pod: Pod = attributes.object
+        spec = pod.get("spec", {})
         overhead = self._class_of(spec, attributes).get("overhead")
         if overhead is None:
             if spec.get("overhead") is not None:
