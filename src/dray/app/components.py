@@ -196,6 +196,7 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
     from dray.client.client import Client
     from dray.driver import classic, simulated
     from dray.driver.classic.versions import served
+    from dray.driver.plugin import resource_api
     from dray.drivers.cats import CatsController, CatsDriver, control_plane, deviceclass
     from dray.drivers.cats.install import install
     from dray.node.options import has_plugin_sockets
@@ -219,9 +220,12 @@ async def cats_driver(cluster: RunningCluster, ready: Ready) -> None:
             await simulated.publish_named(client, drivers[0], cluster.node_names)
         else:
             placed = zip(drivers, cluster.node_names, strict=True)
-            await asyncio.gather(
-                *(_start_on_node(group, client, driver, cluster, name) for driver, name in placed)
-            )
+            starting = [
+                group.create_task(_start_on_node(group, client, driver, cluster, name))
+                for driver, name in placed
+            ]
+            if await _api_is_served(cluster, CatsDriver.name, lambda: resource_api(client, classic=True)):
+                await asyncio.gather(*starting)
         ready()
         if hidden:
             async with deviceclass.announced(setup, drivers[0].devices(cluster.node_names[0])):

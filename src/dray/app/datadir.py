@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import signal
 import stat
 import time
@@ -106,7 +107,8 @@ def locked(data: Path) -> Iterator[None]:
         except BlockingIOError:
             found = read_state(data)
             where = f" (pid {found.pid}, {found.url})" if found is not None else ""
-            raise OptionError(f"a cluster already runs on {data}{where}; end it with: dray down") from None
+            end = f"dray down --data {shlex.quote(str(data))}"
+            raise OptionError(f"a cluster already runs on {data}{where}; end it with: {end}") from None
         yield
     finally:
         os.close(descriptor)

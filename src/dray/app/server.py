@@ -6,7 +6,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,10 +121,12 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
         )
     except StoreError as e:
         raise OptionError(f"--store {options.store}: {e}") from e
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(store.close)
         await shared_pki.adopt(store, options.data / "pki")
         keys = pki.ensure(options.data / "pki", names)
         api = await assemble(options, store, address=f"{known_as}:{port}")
+        stack.callback(api.resources.close)
         health = Health(api)
         for part in (Discovery(api), health, IndexRoutes(api), OpenAPIRoutes(api)):
             part.install()
@@ -163,9 +165,6 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
                 await http.drain(_DRAIN_SECONDS)
                 for task in background:
                     task.cancel()
-                api.resources.close()
-    finally:
-        await store.close()
 
 
 def _tls(options: ServerOptions, keys: pki.Pki) -> ssl.SSLContext:
@@ -218,14 +217,24 @@ async def assemble(options: ServerOptions, store: Store, *, address: str = "") -
         rules=compile_rule,
     )
     api.admission = AdmissionChain(build_plugins(api, chosen))
-    await api.resources.serve(kinds(version), serving, gates)
+    try:
+        await _install(options, api, serving, address=address)
+    except BaseException:
+        api.resources.close()
+        raise
+    return api
+
+
+async def _install(
+    options: ServerOptions, api: APIServer, serving: releases.Serving, *, address: str
+) -> None:
+    await api.resources.serve(kinds(api.version), serving, api.gates)
     bridge_generations(api)
     await serviceallocators.install(api.resources, api.store)
     api.leaders = await fencing.install(api.resources, api.store)
     await beyond_upstream.install(api)
     apiregistration.install(api)
     _install_auth(options, api, address=address)
-    return api
 
 
 def _audit(options: ServerOptions) -> Audit | None:
@@ -282,6 +291,8 @@ def _tokens(options: ServerOptions, api: APIServer, accounts: ServiceAccountToke
     audiences = accounts.audiences
     try:
         users = read_token_file(options.token_file) if options.token_file is not None else {}
+    except UnicodeDecodeError as e:
+        raise OptionError(f"--token-auth-file: {options.token_file}: not text: {e.reason}") from e
     except ValueError as e:
         raise OptionError(f"--token-auth-file: {e}") from e
     if options.admin_token:

@@ -276,8 +276,9 @@ def driver_lines(cluster: RunningCluster) -> list[str]:
     lines = [f"{node}: {count} devices of {driver}" for (node, driver), count in sorted(found.items())]
     published = {driver for _, driver in found}
     silent = [d for name in started_drivers(cluster) if (d := DRIVERS[name].name) not in published]
-    for driver in silent:
-        problem = cluster.waiting.get(driver)
+    has_claims = cluster.server.api.resources.resource("resource.k8s.io", "resourceclaims") is not None
+    for driver in silent:  # those that start after the cluster is ready have not looked yet
+        problem = cluster.waiting.get(driver, "" if has_claims else "the server has no ResourceClaims")
         lines.append(
             f"{driver} waits for its API: {problem}" if problem else f"every node: the driver {driver}"
         )

@@ -139,6 +139,8 @@ class ServerFlags(TypedDict):
 
 
 def server_options(flags: ServerFlags) -> ServerOptions:
+    if (flags["audit_policy_file"] is None) != (not flags["audit_log_path"]):
+        raise click.UsageError("--audit-policy-file and --audit-log-path go together: give both or none")
     try:
         return ServerOptions(
             listen=parse_listen(flags["listen"]),

@@ -17,6 +17,11 @@ _LARGE = 1 << 20
 _ERASE = "\r\x1b[K"
 #: Kinds without which there is little to say.
 _NEEDED = ("ResourceSlice", "DeviceClass", "ResourceClaim", "Node", "Pod")
+#: Without this line every tool would look for what nobody can create there: devices, classes, claims.
+NO_RESOURCE_API = (
+    "This cluster has no Dynamic Resource Allocation: the server has no ResourceClaims in any version; "
+    "DynamicResourceAllocation or its API versions are switched off."
+)
 
 
 def load_snapshot(
@@ -42,11 +47,15 @@ def load_snapshot(
 
 async def _gather(kubeconfig: Path | None, context: str, namespace: str) -> Snapshot:
     from dray.cli.config_flags import connect, current_namespace
-    from dray.explain.model.collector import collect_snapshot
+    from dray.explain.model.collector import collect_snapshot, serves_claims
 
     namespace = namespace or current_namespace(kubeconfig, context)
-    async with connect(kubeconfig, context=context) as client, _notice_slow_cluster():
-        return await collect_snapshot(client, namespace=namespace)
+    async with connect(kubeconfig, context=context) as client:
+        async with _notice_slow_cluster():
+            found = await collect_snapshot(client, namespace=namespace)
+        if not (found.classes or found.resource_classes) and not await serves_claims(client):
+            click.echo(NO_RESOURCE_API, err=True)
+        return found
 
 
 @contextmanager

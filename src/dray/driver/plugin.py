@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 
 from dray.api.groups.resource.validation.checks import is_driver_name
 from dray.client.client import Client
+from dray.client.discovery import Discovery
 from dray.client.informers import Informer
+from dray.client.resources import CLASSIC_RESOURCE_CLAIMS
 from dray.driver import cdi, metadata, sockets
 from dray.driver.base import Driver
 from dray.driver.checkpoint import Checkpoint
@@ -34,6 +36,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds that calls under way have to finish when the driver is stopped.
 STOP_GRACE = 5.0
+_CLASSIC_VERSIONS = ("v1alpha2", "v1alpha1")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +140,7 @@ async def serving(
     _take_over(
         driver.name, checkpoint, sockets_of_others=[registry / f"{driver.name}-reg.sock", data / "dra.sock"]
     )
-    api = await _connect(client, driver)
+    api = await wait_for_api(driver.name, lambda: resource_api(client, classic=driver.classic))
     publisher = None
     if api is not None:
         publisher = Publisher(
@@ -237,14 +240,19 @@ async def run(client: Client, driver: Driver, *, options: Options) -> None:
         await asyncio.Event().wait()
 
 
-async def _connect(client: Client, driver: Driver) -> ResourceApi | None:
-    """The resource API; None where only the classic generation is served and the driver is content with that.
-    Other drivers wait until the server has it."""
-    if not driver.classic:
-        return await wait_for_api(driver.name, lambda: ResourceApi.connect(client))
+async def resource_api(client: Client, *, classic: bool) -> ResourceApi | None:
+    """The resource API; None where only the classic generation is served and the driver is content with that;
+    NoResourceApi where the server has nothing for it."""
     try:
         return await ResourceApi.connect(client)
     except NoResourceApi:
+        if not classic:
+            raise
+        if await Discovery(client).first_served(CLASSIC_RESOURCE_CLAIMS, _CLASSIC_VERSIONS) is None:
+            raise NoResourceApi(
+                "the server has no ResourceClaims in any version; "
+                "DynamicResourceAllocation or its API versions are switched off"
+            ) from None
         return None
 
 

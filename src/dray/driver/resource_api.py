@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from dray.client.client import Client
 from dray.client.discovery import Discovery
@@ -15,7 +15,7 @@ from dray.driver.model import ClaimRef
 
 if TYPE_CHECKING:
     from dray.api.types.resource import AllocatedDeviceStatus, Device, ResourceClaim, ResourceSlice
-    from dray.api.types.resource_v1beta1 import Device as DeviceV1beta1
+    from dray.api.types.resource_v1beta1 import Device as FlatDevice
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,9 @@ T = TypeVar("T")
 _LOOK_SECONDS: Final = 5.0
 #: Versions with structured parameters, the preferred one first.
 VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
+#: Versions in which requests are flat and a device's properties stand below ``basic``.
+FLAT_VERSIONS = ("v1beta1", "v1alpha3")
+_PLAIN_CAPACITY = "v1alpha3"  # quantities, where later versions have objects with a ``value``
 
 
 class NoResourceApi(Exception):
@@ -108,22 +111,36 @@ class ResourceApi:
             resource_version=metadata["resourceVersion"],
         )
 
+    @property
+    def flat(self) -> bool:
+        """Whether the server has requests and devices in the form before v1beta2."""
+        return self.version in FLAT_VERSIONS
+
     def read(self, document: ResourceSlice) -> ResourceSlice:
-        """A slice as the server has it, in v1's form: v1beta1 keeps a device's properties below ``basic``."""
+        """A slice as the server has it, in v1's form."""
         spec = document["spec"]
-        if self.version != "v1beta1" or not spec.get("devices"):
+        if not self.flat or not spec.get("devices"):
             return document
-        old = cast("Sequence[DeviceV1beta1]", spec["devices"])
-        devices = [cast("Device", {"name": d["name"], **(d.get("basic") or {})}) for d in old]
+        devices = [self._read_device(device) for device in cast("Sequence[FlatDevice]", spec["devices"])]
         return {**document, "spec": {**spec, "devices": devices}}
+
+    def _read_device(self, device: FlatDevice) -> Device:
+        basic: dict[str, Any] = {**(device.get("basic") or {})}
+        if self.version == _PLAIN_CAPACITY and basic.get("capacity"):
+            basic["capacity"] = {name: {"value": value} for name, value in basic["capacity"].items()}
+        return cast("Device", {"name": device["name"], **basic})
 
     def _write(self, document: ResourceSlice) -> ResourceSlice:
         kept = {k: v for k, v in document.items() if k not in ("apiVersion", "kind")}
         document = cast("ResourceSlice", kept)
         spec = document["spec"]
-        if self.version != "v1beta1" or not spec.get("devices"):
+        if not self.flat or not spec.get("devices"):
             return document
-        old = [
-            {"name": d["name"], "basic": {k: v for k, v in d.items() if k != "name"}} for d in spec["devices"]
-        ]
-        return {**document, "spec": {**spec, "devices": cast("Sequence[Device]", old)}}
+        devices = cast("Sequence[Device]", [self._write_device(device) for device in spec["devices"]])
+        return {**document, "spec": {**spec, "devices": devices}}
+
+    def _write_device(self, device: Device) -> FlatDevice:
+        basic: dict[str, Any] = {k: v for k, v in device.items() if k != "name"}
+        if self.version == _PLAIN_CAPACITY and basic.get("capacity"):
+            basic["capacity"] = {name: value["value"] for name, value in basic["capacity"].items()}
+        return cast("FlatDevice", {"name": device["name"], "basic": basic})

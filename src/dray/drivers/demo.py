@@ -24,6 +24,7 @@ from dray.client.resources import (
     RESOURCE_SLICES,
     Resource,
 )
+from dray.driver.resource_api import FLAT_VERSIONS, VERSIONS
 from dray.drivers.gpu import DRIVER
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from dray.api.types.meta import Table
     from dray.api.types.resource import DeviceClass, ResourceClaim
 
-VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 SCRIPT = "env | grep ^GPU_ | sort; trap 'exit 0' TERM; sleep 3600 & wait"
 
@@ -75,7 +75,9 @@ async def play(client: Client, *, options: Options | None = None) -> AsyncGenera
 async def _version(client: Client) -> str:
     served = await Discovery(client).first_served(RESOURCE_SLICES, VERSIONS)
     if served is None:
-        raise DemoError("this cluster does not serve resource.k8s.io in v1, v1beta2 or v1beta1")
+        raise DemoError(
+            f"the demo needs resource.k8s.io in one of {', '.join(VERSIONS)}, which this cluster has not"
+        )
     return served.version
 
 
@@ -112,9 +114,8 @@ class _Demo:
 
     async def template(self) -> Step:
         wanted = {"deviceClassName": DRIVER}
-        request = (
-            {"name": "gpu", "exactly": wanted} if self._version != "v1beta1" else {"name": "gpu", **wanted}
-        )
+        flat = self._version in FLAT_VERSIONS
+        request = {"name": "gpu", **wanted} if flat else {"name": "gpu", "exactly": wanted}
         document: Any = {  # of whichever version the server has
             "metadata": {"name": self._options.name},
             "spec": {"spec": {"devices": {"requests": [request]}}},

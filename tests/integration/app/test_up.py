@@ -33,6 +33,7 @@ def test_a_cluster_is_started_looked_at_and_stopped(tmp_path: Path):
         assert config["clusters"][0]["cluster"]["server"] in status.stdout
         twice = dray("up", *data)
         assert twice.returncode != 0 and "already runs" in twice.stderr
+        assert f"end it with: dray down --data {tmp_path}" in twice.stderr
     finally:
         down = dray("down", *data)
     assert (down.returncode, down.stdout) == (0, "The cluster has stopped.\n")
@@ -133,6 +134,7 @@ def test_a_bad_option_is_explained(tmp_path: Path):
             ("--runtime-config", "resource.k8s.io/v1beta1=false,resource.k8s.io/v1alpha3=false"),
             "gpu.example.com",
         ),
+        ("1.35", ("--runtime-config", "resource.k8s.io/v1=false"), "resource-driver.example.com"),
     ],
 )
 def test_a_cluster_comes_up_without_the_api_of_its_drivers_and_says_that_they_wait(
@@ -148,7 +150,12 @@ def test_a_cluster_comes_up_without_the_api_of_its_drivers_and_says_that_they_wa
         assert f"{driver} waits for its API" in up.stdout
         assert "kubectl get nodes" in up.stdout and "dray demo" not in up.stdout
         assert f"Stop it with: dray down --data {tmp_path}" in up.stdout
-        assert f"{driver} waits for its API" in (tmp_path / "dray.log").read_text()
+        log = tmp_path / "dray.log"
+        wait_for_sync("the driver to say it", lambda: f"{driver} waits for its API" in log.read_text())
+        assert "refused to register" not in log.read_text()
         assert dray("status", *data).returncode == 0
+        seen = dray("devices", "--kubeconfig", str(tmp_path / "kubeconfig"))
+        assert seen.returncode == 0
+        assert seen.stderr.startswith("This cluster has no Dynamic Resource Allocation")
     finally:
         dray("down", *data)

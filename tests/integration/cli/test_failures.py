@@ -165,6 +165,28 @@ def test_a_file_that_cannot_be_used_is_named(places: dict[str, str], command: tu
         assert done.returncode in (1, 3) and Path(places[wrong]).name in everything, everything
 
 
+@pytest.mark.parametrize("wrong", ["binary", "malformed"])
+@pytest.mark.parametrize("option", ["--token-auth-file", "--audit-policy-file"])
+@pytest.mark.parametrize("command", ["up", "server"])
+def test_a_file_that_a_server_cannot_start_with_is_all_it_speaks_of(
+    places: dict[str, str], command: str, option: str, wrong: str
+):
+    log = ("--audit-log-path", "-") if option == "--audit-policy-file" else ()
+    done = dray(
+        places, command, "--listen", "127.0.0.1", "--data", "{data}", "--store", "memory", *log, option, f"{{{wrong}}}"
+    )  # fmt: skip
+    assert done.returncode == 1 and places[wrong] in refused(done)
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize(
+    "given", [("--audit-log-path", "-"), ("--audit-policy-file", "{good}")], ids=" ".join
+)
+def test_an_audit_without_policy_or_log_is_refused(places: dict[str, str], given: tuple[str, ...]):
+    done = dray(places, "server", "--listen", "127.0.0.1", "--data", "{data}", "--store", "memory", *given)
+    assert done.returncode == 2 and "go together" in refused(done)
+
+
 @pytest.mark.parametrize("wrong", ["missing", "wrong", "malformed", "binary", "empty", "folder"])
 @pytest.mark.parametrize("command", _CLIENTS, ids=" ".join)
 def test_a_kubeconfig_that_cannot_be_used_is_named(

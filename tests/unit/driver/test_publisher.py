@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from dray.api.errors import InternalError
 from dray.driver.model import Device, Pool
 from dray.driver.publisher import DroppedFieldsError, Publisher
@@ -100,13 +102,17 @@ async def test_a_restarted_driver_finds_its_slices_and_writes_nothing(api: Any) 
     assert not api.requested("POST") + api.requested("PUT") + api.requested("DELETE")
 
 
-async def test_an_old_server_gets_devices_in_its_own_shape(fake_api: Any) -> None:
-    api = fake_api(versions=["v1beta1"])
-    async with publishing(api, {"las1": Pool.of(devices(1))}) as publisher:
+@pytest.mark.parametrize(("version", "memory"), [("v1beta1", {"value": "80Gi"}), ("v1alpha3", "80Gi")])
+async def test_an_old_server_gets_devices_in_its_own_shape(fake_api: Any, version: str, memory: Any) -> None:
+    api, errors = fake_api(versions=[version]), list[Exception]()
+    pool = Pool.of([Device(name="gpu-0", attributes={"index": 0}, capacity={"memory": "80Gi"})])
+    async with publishing(api, {"las1": pool}, on_error=errors.append) as publisher:
         await wait_for("published devices", lambda: names(api))
         [found] = api.all("resourceslices")
-        assert found["spec"]["devices"] == [{"name": "gpu-0", "basic": {"attributes": {"index": {"int": 0}}}}]
-        publisher.publish({"las1": Pool.of(devices(1))})
+        properties = {"attributes": {"index": {"int": 0}}, "capacity": {"memory": memory}}
+        assert found["spec"]["devices"] == [{"name": "gpu-0", "basic": properties}]
+        assert errors == []
+        publisher.publish({"las1": pool})
         await asyncio.sleep(0.05)
         assert publisher.counts.updates == 0
 

@@ -105,7 +105,7 @@ async def test_a_classic_driver_is_checked_as_far_as_it_can_be(api: Any, tmp_pat
         classic = True
         health = False
 
-    api.versions = ()
+    api.versions = ("v1alpha2",)
     place = DriverOptions(node="n", kubelet_dir=tmp_path, cdi_dir=tmp_path / "cdi")
     async with serving(api.client, Classic(), options=place):
         report = await run(api.client, options=Options(registry=tmp_path / "plugins_registry"))

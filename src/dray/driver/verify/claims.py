@@ -49,9 +49,8 @@ class Claims:
         await self._release(device)
         client, name = self._api.client, f"verify-{secrets.token_hex(4)}"
         exactly = {"deviceClassName": "verify"}
-        flat = self._api.version == "v1beta1"
         request = cast(
-            "DeviceRequest", {"name": "r", **exactly} if flat else {"name": "r", "exactly": exactly}
+            "DeviceRequest", {"name": "r", **exactly} if self._api.flat else {"name": "r", "exactly": exactly}
         )
         made = await client.create(
             self._resource,

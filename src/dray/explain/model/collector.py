@@ -151,6 +151,13 @@ async def served_resource(discovery: Discovery, resource: Resource[Any]) -> Reso
     return await discovery.first_served(resource, _CLASSIC_VERSIONS)
 
 
+async def serves_claims(client: Client) -> bool:
+    """Whether the server has claims of any generation: none where DRA is switched off."""
+    discovery = Discovery(client)
+    every_version = (*_VERSIONS, *_CLASSIC_VERSIONS)
+    return await discovery.first_served(RESOURCE_CLAIMS, every_version) is not None
+
+
 async def device_state_resources(client: Client) -> list[Resource[Any]]:
     """The resources that change when devices change their state, in the versions that the server has."""
     discovery = Discovery(client)
