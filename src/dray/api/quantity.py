@@ -20,10 +20,13 @@ _FORMAT_WRONG: Final = (
 )
 _NUMERIC: Final = "unable to parse numeric part of quantity"
 _SUFFIX: Final = "unable to parse quantity's suffix"
-_SHAPE: Final = re.compile(r"([+-]?)0*([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
+# The repetitions give nothing back (``*+``): a long text that does not fit would be tried again for each of its digits.
+_SHAPE: Final = re.compile(r"([+-]?)0*+([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)")
 
-# Upstream computes with 10^exponent and hangs on absurd exponents; these are refused instead.
+# Upstream computes with 10^exponent and hangs on absurd exponents; these are refused instead, and so are absurd numbers
+# of digits, which Python does not convert at all beyond a few thousand.
 _MAX_EXPONENT: Final = 1000
+_MAX_DIGITS: Final = 1000
 
 
 class Format(Enum):
@@ -227,6 +230,8 @@ def _parse(text: str) -> Quantity:
     sign, number, decimals, suffix = shape.groups()
     decimals = decimals or ""
     digits = (number or "0") + decimals
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(_NUMERIC)
     binary = _BINARY.get(suffix)
     if binary is not None:
         return _parse_binary(text, sign, digits, len(decimals), binary)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from dray.api.golang.strconv import parse_int64
 from dray.api.textcache import cache_short
 from dray.api.validation import names
 from dray.api.validation.field import FieldError, Path, invalid, not_supported, quote
@@ -24,7 +25,6 @@ _SYMBOLS: Final = {
 _KEYWORDS: Final = {"in": "in", "notin": "notin"}
 #: The longest symbol that is one, as upstream grows it character by character, or a word.
 _TOKEN: Final = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),><])|([^=!(),>< \t\r\n\0]+))")
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Requirement:
                 return value is None
         if value is None or len(self.values) != 1:
             return False
-        actual, limit = _int64(value), _int64(self.values[0])
+        actual, limit = parse_int64(value), parse_int64(self.values[0])
         if actual is None or limit is None:
             return False
         return actual > limit if self.operator == "gt" else actual < limit
@@ -162,7 +162,7 @@ def _problems(key: str, operator: str, values: Sequence[str]) -> Iterator[FieldE
             if len(values) != 1:
                 yield invalid(path, list(values), "for 'Gt', 'Lt' operators, exactly one value is required")
             for i, value in enumerate(values):
-                if _int64(value) is None:
+                if parse_int64(value) is None:
                     words = "for 'Gt', 'Lt' operators, the value must be an integer"
                     yield invalid(path.index(i), value, words)
         case _:
@@ -170,13 +170,6 @@ def _problems(key: str, operator: str, values: Sequence[str]) -> Iterator[FieldE
     for i, value in enumerate(values):
         if problems := names.label_value(value):
             yield invalid(path.index(i).key(key), value, "; ".join(problems))
-
-
-def _int64(text: str) -> int | None:
-    if not _INTEGER.fullmatch(text) or len(text) > 20:
-        return None
-    number = int(text)
-    return number if -(1 << 63) <= number < 1 << 63 else None
 
 
 class _Token(NamedTuple):

@@ -24,7 +24,12 @@ _UNITS: Final = {
     "ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000,
     "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000,
 }  # fmt: skip
+_MIN_DURATION: Final = -(1 << 63)
 _MAX_DURATION: Final = (1 << 63) - 1
+_AMOUNT: Final = re.compile(r"([0-9]*+)(?:\.([0-9]*+))?")
+_UNIT: Final = re.compile(r"[^.0-9]++")
+_LONGEST: Final = 1000  # Go reads longer ones, but nobody writes them in good faith
+_DIGITS: Final = 18  # as many as certainly fit into 64 bits; Go reads no more of a fraction either
 
 
 def format_time(moment: datetime) -> str:
@@ -158,25 +163,28 @@ def parse_duration(text: str) -> int:
     if body == "0":
         return 0
     invalid = ValueError(f"time: invalid duration {_quote(text)}")
-    if not body:
+    if not body or len(body) > _LONGEST:
         raise invalid
-    total = 0
-    while body:
-        match = re.match(r"([0-9]*)(?:\.([0-9]*))?", body)
-        if match is None or not (match[1] or match[2]):
+    total = position = 0
+    while position < len(body):
+        amount = _AMOUNT.match(body, position)
+        if amount is None or not (amount[1] or amount[2]):
             raise invalid
-        body = body[match.end() :]
-        unit_match = re.match(r"[^.0-9]+", body)
-        if unit_match is None:
+        whole = amount[1].lstrip("0")
+        if len(whole) > _DIGITS + 1:
+            raise invalid
+        unit = _UNIT.match(body, amount.end())
+        if unit is None:
             raise ValueError(f"time: missing unit in duration {_quote(text)}")
-        unit = unit_match[0]
-        body = body[len(unit) :]
-        if unit not in _UNITS:
-            raise ValueError(f"time: unknown unit {_quote(unit)} in duration {_quote(text)}")
-        total += int(match[1] or "0") * _UNITS[unit]
-        if fraction := match[2]:
-            total += int(fraction) * _UNITS[unit] // 10 ** len(fraction)
-        if total > _MAX_DURATION:
+        if unit[0] not in _UNITS:
+            raise ValueError(f"time: unknown unit {_quote(unit[0])} in duration {_quote(text)}")
+        total += int(whole or "0") * _UNITS[unit[0]]
+        if fraction := (amount[2] or "")[:_DIGITS]:
+            total += int(
+                int(fraction) * (_UNITS[unit[0]] / 10 ** len(fraction))
+            )  # in floating point, as Go does
+        position = unit.end()
+        if total > (_MAX_DURATION if sign > 0 else -_MIN_DURATION):
             raise invalid
     return sign * total
 

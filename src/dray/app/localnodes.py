@@ -118,7 +118,7 @@ def _utc(text: str) -> str:
         return ""
     try:
         return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    except ValueError:
+    except (ValueError, OverflowError):
         raise BadRequest(f'parsing time "{text}": it is not RFC 3339') from None
 
 

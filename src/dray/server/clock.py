@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Final
+
+_LAST: Final = 253_402_300_799  # the last second of the year 9999
 
 
 class Clock:
@@ -26,4 +29,5 @@ class Clock:
 
     @staticmethod
     def format(second: int) -> str:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
+        """Clients may ask for times that no timestamp can say; they get the nearest that one can."""
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(min(max(second, 0), _LAST)))

@@ -137,6 +137,13 @@ async def test_hundreds_of_watches_that_nobody_reads(watched: DrayProcess):
         wire.close()
 
 
+@pytest.mark.parametrize("text", ["1" * 200_000, "0s" * 100_000, "1" * 200_000 + "s", "." * 200_000])
+async def test_a_time_limit_without_end(watched: DrayProcess, text: str):
+    """It is read before the caller is known."""
+    code, said = await Attacker(watched).call("GET", f"/version?timeout={text}")
+    assert code == 400, said[:200]
+
+
 async def test_paths_that_nothing_is_served_under_leave_no_metrics(watched: DrayProcess):
     it = Attacker(watched)
     async with it.wire() as wire:
@@ -224,6 +231,23 @@ async def test_large_objects_are_shown_in_every_form(watched: DrayProcess):
             assert (await wire.answer())[0] == 200
     for name in names:
         assert (await it.call("DELETE", f"{MAPS}/{name}"))[0] == 200
+
+
+ENDLESS = ("0" * 100_000 + "!", "1" * 100_000, "1" * 100_000 + "s", "0s" * 100_000, "1." * 100_000)
+
+
+@pytest.mark.parametrize("text", ENDLESS, ids=lambda text: text[:2] + text[-1:])
+async def test_amounts_and_durations_without_end(watched: DrayProcess, text: str):
+    it = Attacker(watched, "tenant")
+    container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": text}}}
+    pod = {"metadata": {"name": "endless"}, "spec": {"containers": [container]}}
+    code, said = await it.call("POST", f"{PODS}?dryRun=All", pod)
+    assert code == 400, said[:300]
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    cron = {"schedule": f"@every {text}", "jobTemplate": {"spec": {"template": template}}}
+    path = "/apis/batch/v1/namespaces/default/cronjobs?dryRun=All"
+    code, said = await it.call("POST", path, {"metadata": {"name": "endless"}, "spec": cron})
+    assert code == 422, said[:300]
 
 
 async def test_thousands_of_owners(watched: DrayProcess):

@@ -25,6 +25,7 @@ FROM_TEMPLATE: dict[str, Any] = {
     **POD,
     "spec": {**POD["spec"], "resourceClaims": [{"name": "r", "resourceClaimTemplateName": "t"}]},  # type: ignore[dict-item]
 }
+JOB_TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
 LONGEST = 0.1
 
 
@@ -169,3 +170,42 @@ async def test_an_object_larger_than_etcd_takes_is_refused():
     assert await it.send("POST", path, {**body, "metadata": {"name": "b"}}) == 413
     note = {"metadata": {"annotations": {"a": "x" * 100_000}}}
     assert await it.send("PATCH", f"{path}/a", note, "application/merge-patch+json") == 413
+
+
+NUMBERS = ("9" * 5000, "²", "-1", "9223372036854775807", "99999999999")
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number[:20])
+async def test_numbers_that_no_number_of_go_can_hold_are_refused(number: str):
+    """Digits without end, digits of other scripts, and numbers beyond what a timestamp can say."""
+    it = Attacked(await make_server(served=None))
+    address = {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}
+    await it.send("POST", "/api/v1/nodes", {"metadata": {"name": "n"}, "status": address})
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    service = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
+    assert await it.send("POST", PODS, pod) == 201
+    assert await it.send("POST", PODS.replace("pods", "services"), service) == 201
+    for path in (f"{PODS}/p:{number}", f"/api/v1/nodes/n:{number}"):
+        assert await it.send("GET", f"{path}/proxy/x") == 400
+    assert await it.send("GET", f"{PODS.replace('pods', 'services')}/s:{number}/proxy/x") == 404
+    await it.send("GET", f"{PODS}/p/portforward", ports=number)
+    await it.send("DELETE", f"{PODS}/p", gracePeriodSeconds=number, dryRun="All")
+    policy = {"rules": [{"succeededIndexes": number}]}
+    job = {"completionMode": "Indexed", "completions": 3, "successPolicy": policy, "template": JOB_TEMPLATE}
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    assert await it.send("POST", jobs, {"metadata": {"name": "j"}, "spec": job}) == 422
+    schedules = (f"@every {number}", f"@every {number}ss", f"{number} * * * *", f"*/{number} * * * *")
+    for schedule in schedules:
+        cron = {"schedule": schedule, "jobTemplate": {"spec": {"template": JOB_TEMPLATE}}}
+        path = jobs.replace("jobs", "cronjobs")
+        assert await it.send("POST", path, {"metadata": {"name": "c"}, "spec": cron}) in (201, 422)
+
+
+@pytest.mark.parametrize(
+    "text", ["0" * 3000 + "!", "+" + "1" * 3000 + ".x", "." + "0" * 3000 + "!", "1e" + "9" * 5000]
+)
+async def test_an_amount_without_end_is_refused_at_once(text: str):
+    it = Attacked(await make_server(served=None))
+    container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": text}}}
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    assert await it.send("POST", PODS, pod) == 400

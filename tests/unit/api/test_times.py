@@ -71,6 +71,9 @@ def test_durations_survive_being_written_and_read(nanoseconds: int) -> None:
         ("0", "0s"),
         ("-1h", "-1h0m0s"),
         ("1us", "1µs"),
+        ("1m30s", "1m30s"),
+        ("0." + "3" * 900 + "s", "333.333333ms"),
+        ("-9223372036854775808ns", "-2562047h47m16.854775808s"),
     ],
 )
 def test_durations_are_written_as_go_writes_them(text: str, canonical: str) -> None:
@@ -85,6 +88,8 @@ def test_durations_are_written_as_go_writes_them(text: str, canonical: str) -> N
         ("1", 'time: missing unit in duration "1"'),
         ("1y", 'time: unknown unit "y" in duration "1y"'),
         ("9999999999h", 'time: invalid duration "9999999999h"'),
+        ("0s" * 2000, f'time: invalid duration "{"0s" * 2000}"'),
+        ("9" * 5000 + "s", f'time: invalid duration "{"9" * 5000}s"'),
     ],
 )
 def test_a_wrong_duration_is_refused_in_the_words_of_go(text: str, words: str) -> None:

@@ -46,6 +46,21 @@ def test_deep_and_long_expressions_that_are_sound_work(expression: str) -> None:
     assert isinstance(outcome(expression), bool)
 
 
+DIGITS = "9" * 5000
+NOON = "timestamp('2024-01-01T12:00:00Z')"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"duration('{DIGITS}s') == duration('1s')", f"{NOON}.getHours('{DIGITS}:00') == 1", f"{NOON}.getHours('-111111111111:00') == 1",
+        f"quantity('{DIGITS}') == quantity('1')", f"quantity('{'0' * 5000}!') == quantity('1')", f"double('0x{'1' * 5000}') == 1.0", f"double('{'1' * 5000}x') == 1.0",
+    ],
+)  # fmt: skip
+def test_numbers_that_nothing_can_hold_are_errors(expression: str) -> None:
+    assert isinstance(outcome(expression), CompileError | EvaluationError)
+
+
 @pytest.mark.parametrize(
     "expression",
     [

@@ -17,9 +17,9 @@ _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _FLOAT: Final = re.compile(
-    r"[+-]?(?:(?:[0-9](?:_?[0-9])*)?\.?[0-9]*(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)", re.IGNORECASE
+    r"[+-]?(?:(?:[0-9](?:_?[0-9])*+)?\.?[0-9]*+(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)", re.IGNORECASE
 )
-_HEX_FLOAT: Final = re.compile(r"[+-]?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?[0-9]+")
+_HEX_FLOAT: Final = re.compile(r"[+-]?0[xX][0-9a-fA-F]*+\.?[0-9a-fA-F]*+[pP][+-]?[0-9]+")
 
 
 def _cannot(value: Value, wanted: t.Type) -> EvaluationError:

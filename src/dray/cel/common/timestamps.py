@@ -8,9 +8,11 @@ from decimal import Decimal
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from dray.api import times
+from dray.api.golang.strconv import parse_int64, parse_problem
 from dray.api.validation.field import quote
 from dray.cel.common.operators import timestamp
-from dray.cel.common.values import INT_MAX, INT_MIN, Duration, Timestamp
+from dray.cel.common.values import Duration, Timestamp
 from dray.cel.errors import EvaluationError
 
 _SECOND: Final = 10**9
@@ -18,11 +20,6 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
-_UNITS: Final = {
-    "ns": 1, "us": 1000, "\u00b5s": 1000, "\u03bcs": 1000, "ms": 10**6, "s": _SECOND, "m": 60 * _SECOND,
-    "h": 3600 * _SECOND,
-}  # fmt: skip
-_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
@@ -70,24 +67,10 @@ def format_timestamp(value: Timestamp) -> str:
 
 def parse_duration(text: str) -> Duration | None:
     """A duration such as ``1h30m`` or ``-1.5s``, or None."""
-    body = text[1:] if text[:1] in ("-", "+") else text
-    negative = text.startswith("-")
-    if body == "0":
-        return Duration(0)
-    if not body:
+    try:
+        return Duration(times.parse_duration(text))
+    except ValueError:
         return None
-    total = position = 0
-    while position < len(body):
-        part = _PART.match(body, position)
-        if part is None or not (part[1] or part[2]):
-            return None
-        unit = _UNITS[part[3]]
-        total += int(part[1] or "0") * unit
-        if part[2]:
-            total += int(int(part[2]) * (unit / 10 ** len(part[2])))
-        position = part.end()
-    total = -total if negative else total
-    return Duration(total) if INT_MIN <= total <= INT_MAX else None
 
 
 def format_duration(value: Duration) -> str:
@@ -114,7 +97,7 @@ def zone(name: str) -> tzinfo:
     offset = hours * 60 - minutes if name.startswith("-") else hours * 60 + minutes
     try:
         return timezone(timedelta(minutes=offset))
-    except ValueError:
+    except (ValueError, OverflowError):
         raise EvaluationError(f"unknown time zone {name}") from None
 
 
@@ -128,9 +111,10 @@ def _named_zone(name: str) -> tzinfo:
 
 
 def _atoi(text: str) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]+", text):
-        raise EvaluationError(f"strconv.Atoi: parsing {quote(text)}: invalid syntax")
-    return int(text)
+    number = parse_int64(text)
+    if number is None:
+        raise EvaluationError(f"strconv.Atoi: parsing {quote(text)}: {parse_problem(text)}")
+    return number
 
 
 def in_zone(value: Timestamp, where: tzinfo) -> datetime:

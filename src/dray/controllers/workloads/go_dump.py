@@ -42,7 +42,7 @@ _GO_NAMES_IN: Final[Mapping[str, Mapping[str, str]]] = {
 _ZERO_TIME: Final = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_QUANTITY: Final = re.compile(r"(-?)0*([0-9]*)(?:\.([0-9]*))?([KMGTPE]i|[numkMGTPE]?|[eE][-+]?[0-9]+)")
+_QUANTITY: Final = re.compile(r"(-?)0*+([0-9]*+)(?:\.([0-9]*+))?([KMGTPE]i|[numkMGTPE]?|[eE][-+]?[0-9]+)")
 
 
 def dump_for_hash(document: Mapping[str, Any], release: Release) -> str:

@@ -53,7 +53,7 @@ RULES: Final[Mapping[str, str]] = {
     "shared-claim": "Several pods of a workload would share one claim.",
 }
 
-_EQUALS = re.compile(r"""^(?P<what>device\.[^=!<>]+?)\s*==\s*(?P<value>"[^"]*"|'[^']*'|-?\d+|true|false)$""")
+_EQUALS = re.compile(r"""^(?P<what>device\.[^=!<>]++)==\s*(?P<value>"[^"]*"|'[^']*'|-?\d+|true|false)$""")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from dray.runtimes.interface import PortConnection, Session
 from dray.wire.duplex import Chunks
 from dray.wire.http_server import HTTPServer
 from dray.wire.messages import Limits, Query, Reply, Request
+from dray.wire.ports import port_number
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod
@@ -150,7 +151,7 @@ class Endpoint:
             return await self._proxy.port_forward(pod, port)
 
         self._proxy.check_running(pod)
-        asked = [int(p) for p in request.query.all("port") if p.isdigit()]
+        asked = [port for p in request.query.all("port") if (port := port_number(p)) is not None]
         metadata = pod["metadata"]
         return handshake.for_ports(
             request.headers.all, connect, asked=asked, pod=metadata["name"], uid=metadata["uid"]

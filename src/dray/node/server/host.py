@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from dray.api import pods
 from dray.api.errors import BadRequest, InternalError, NotFound
+from dray.api.golang.strconv import parse_int64
 from dray.api.times import to_epoch
 from dray.node.agent import Agent
 from dray.node.nodes import Nodes
@@ -47,9 +48,9 @@ class PodLogOptions:
         seconds = number("sinceSeconds")
         since = ""
         if seconds is not None:
-            since = _log_time(now - seconds)
+            since = _log_time(max(now - seconds, 0.0))
         elif text := query("sinceTime"):
-            since = _log_time(to_epoch(text))
+            since = _log_time(_moment(text))
         return cls(
             previous=flag("previous"),
             options=LogOptions(
@@ -208,9 +209,17 @@ class NodeHost:
 
 
 def _integer(name: str, text: str) -> int:
-    if not text.isascii() or not text.isdigit():
+    number = parse_int64(text)
+    if number is None or number < 0:
         raise BadRequest(f"{name}: {text!r} is not a number that makes sense")
-    return int(text)
+    return number
+
+
+def _moment(text: str) -> float:
+    try:
+        return max(to_epoch(text), 0.0)
+    except (ValueError, OverflowError) as e:
+        raise BadRequest(f"sinceTime: {e}") from None
 
 
 def _log_time(moment: float) -> str:

@@ -12,6 +12,7 @@ from dray.runtimes.interface import PortConnection
 from dray.wire import spdy, websocket
 from dray.wire.duplex import Throttle, Wire
 from dray.wire.errors import WireError
+from dray.wire.ports import port_number
 
 PROTOCOL = "portforward.k8s.io"
 #: SPDY inside a WebSocket, as kubectl speaks it since 1.31.
@@ -83,8 +84,8 @@ class SpdyPortForward:
             task.cancel()
 
     def _opened_stream(self, stream: spdy.Stream) -> None:
-        kind, port = stream.headers.get("streamtype"), stream.headers.get("port", "")
-        if kind not in ("error", "data") or not port.isdigit() or not 0 < int(port) < 65536:
+        kind, port = stream.headers.get("streamtype"), port_number(stream.headers.get("port", ""))
+        if kind not in ("error", "data") or port is None:
             stream.reset()
             return
         # Clients of old send no id, but open the two streams one after the other.
@@ -101,7 +102,7 @@ class SpdyPortForward:
             stream.reset()
             return
         data, errors = (stream, other) if kind == "data" else (other, stream)
-        task = asyncio.get_running_loop().create_task(self._run(int(port), data, errors), name=f"port {port}")
+        task = asyncio.get_running_loop().create_task(self._run(port, data, errors), name=f"port {port}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

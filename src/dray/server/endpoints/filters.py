@@ -8,13 +8,13 @@ are taken, a user who has a quarter of them gets no other one.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
 from dray.api.errors import BadRequest, Timeout, TooManyRequests
+from dray.api.times import parse_duration
 from dray.api.user import UserInfo
 from dray.server.apiserver import APIServer
 from dray.server.auth.user import MASTERS
@@ -25,9 +25,6 @@ from dray.server.endpoints.responses import Response
 _MAX_SECONDS: Final = 60.0
 _HEALTH: Final = ("/livez", "/readyz", "/healthz")
 _READS: Final = frozenset({"get", "list", "watch"})
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION: Final = re.compile(r"([+-]?)((?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+")
-_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 
 
 class RequestFilters:
@@ -144,18 +141,8 @@ def _seconds(request: Request) -> float:
     """How long the request may take: what the client says, at most a minute."""
     if not request.query or not (text := request.query.get("timeout")):
         return _MAX_SECONDS
-    seconds = parse_duration(text)
-    if seconds is None:
-        raise BadRequest(f'invalid timeout specified in the request URL - time: invalid duration "{text}"')
+    try:
+        seconds = parse_duration(text) / 1e9
+    except ValueError as e:
+        raise BadRequest(f"invalid timeout specified in the request URL - {e}") from None
     return seconds if 0 < seconds < _MAX_SECONDS else _MAX_SECONDS
-
-
-def parse_duration(text: str) -> float | None:
-    """Go's notation for a span of time, such as ``1m30s``; None if it is none."""
-    if text in ("0", "+0", "-0"):
-        return 0.0
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        return None
-    total = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
-    return -total if match[1] == "-" else total

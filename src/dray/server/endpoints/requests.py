@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dray.api.errors import BadRequest
+from dray.api.golang import strconv
 from dray.api.scheme.kinds import Object
 from dray.api.user import UserInfo
 from dray.wire import messages
@@ -28,12 +29,9 @@ def integer(query: Query, name: str) -> int | None:
 
 
 def parse_int64(text: str) -> int:
-    digits = text[1:] if text[:1] in "+-" else text
-    if not (digits.isascii() and digits.isdigit()):
-        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    value = int(text) if len(text) < 64 else 1 << 64
-    if not -(1 << 63) <= value < 1 << 63:
-        raise BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range')
+    value = strconv.parse_int64(text)
+    if value is None:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": {strconv.parse_problem(text)}')
     return value
 
 

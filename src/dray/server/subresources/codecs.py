@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dray.api.scheme.kinds import Kind, Object, Version
 from dray.server.storage.codec import Codec
+from dray.wire.ports import port_number
 
 _FLAGS: Final = ("stdin", "stdout", "stderr", "tty")
 
@@ -46,7 +47,8 @@ def connect_options(resource: str, subresource: str, query: Mapping[str, list[st
         if name in _FLAGS:
             options[name] = values[0].lower() not in ("false", "0")
         elif name == "ports":
-            options[name] = [int(v) for value in values for v in value.split(",") if v.isdigit()]
+            numbers = (port_number(v) for value in values for v in value.split(","))
+            options[name] = [number for number in numbers if number is not None]
         else:
             options[name] = list(values) if name == "command" else values[0]
     return body_codec("", "v1", f"{owner}{word}Options"), options

@@ -22,6 +22,7 @@ from dray.wire.client_connection import ClientConnection
 from dray.wire.duplex import Chunks
 from dray.wire.errors import WireError
 from dray.wire.http_client import connect, encode
+from dray.wire.ports import port_number
 from dray.wire.splice import Splice
 
 if TYPE_CHECKING:
@@ -98,9 +99,9 @@ def service_location(
 ) -> Location:
     """One of the pods behind a service. ``pod`` finds a pod by namespace and name."""
     port = target.port
-    if port.isdigit():
+    if (number := port_number(port)) is not None:
         ports = service.get("spec", {}).get("ports") or ()
-        found = next((p for p in ports if p["port"] == int(port)), None)
+        found = next((p for p in ports if p["port"] == number), None)
         if found is None:
             raise ServiceUnavailable(f'no service port {port} found for service "{target.name}"')
         port = found.get("name", "")
@@ -114,8 +115,8 @@ def service_location(
     ]
     if not choices:
         raise ServiceUnavailable(f'no endpoints available for service "{target.name}"')
-    address, number = random.choice(choices)
-    return _location(target, address["ip"], str(number))
+    address, chosen = random.choice(choices)
+    return _location(target, address["ip"], str(chosen))
 
 
 def _is_of_pod(address: EndpointAddress, pod: Callable[[str, str], Pod | None]) -> bool:
@@ -137,11 +138,9 @@ def _location(target: Target, address: str, port: str) -> Location:
     if ip.is_loopback or ip.is_link_local or ip.is_multicast or ip.is_unspecified:
         raise BadRequest("address not allowed")
     scheme = target.scheme or "http"
-    if port and not port.isdigit():
+    number = port_number(port or ("443" if scheme == "https" else "80"))
+    if number is None:
         raise BadRequest(f'"{port}" is not the number of a port')
-    number = int(port) if port else 443 if scheme == "https" else 80
-    if not 0 < number < 65536:
-        raise BadRequest(f"{number} is not the number of a port")
     return Location(scheme, address, number)
 
 

@@ -82,9 +82,10 @@ async def test_clients_of_old_send_no_request_ids() -> None:
     assert await data.read() == b"X"
 
 
-async def test_a_stream_without_a_port_is_refused() -> None:
+@pytest.mark.parametrize("port", ["0", "", "x", "65536", "9" * 5000, "²"])
+async def test_a_stream_without_a_port_is_refused(port: str) -> None:
     client, _ = spdy_client(SpdyPortForward(reach, pod="p", uid="u"))
-    stream = client.open_stream({"streamType": "data", "port": "0"})
+    stream = client.open_stream({"streamType": "data", "port": port})
     assert await everything(stream) == b""
 
 

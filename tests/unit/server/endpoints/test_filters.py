@@ -7,7 +7,7 @@ import pytest
 from dray.api.errors import BadRequest, Timeout, TooManyRequests
 from dray.api.user import UserInfo
 from dray.server.apiserver import text_not_found
-from dray.server.endpoints.filters import RequestFilters, parse_duration
+from dray.server.endpoints.filters import RequestFilters
 from dray.server.endpoints.requestinfo import RequestInfo
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import Response
@@ -108,11 +108,3 @@ async def test_a_timeout_must_be_a_duration():
     limited = RequestFilters((await make_server()).api)
     with pytest.raises(BadRequest, match="invalid timeout specified in the request URL"):
         await limited.handle(get("timeout=soon"))
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("1m30s", 90), ("1.5h", 5400), ("0", 0), ("-2s", -2), ("", None), ("5", None), ("s", None)],
-)
-def test_durations_are_read_as_go_reads_them(text, seconds):
-    assert parse_duration(text) == seconds

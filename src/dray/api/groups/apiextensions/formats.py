@@ -12,6 +12,8 @@ from email.utils import parseaddr
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from dray.api.times import parse_duration
+
 _HEX: Final = "[0-9a-f]"
 
 
@@ -42,7 +44,9 @@ _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
         r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
     ),
 }
-_DURATION: Final = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+|0")
+#: Twice as many as an address has at most. The parser recurses into every comment.
+_EMAIL_CHARACTERS: Final = 640
+_EMAIL_COMMENTS: Final = 10
 _WORDED_DURATION: Final = re.compile(
     r"(-?\d+(\.\d+)?\s*(ns|nanos?|us|micros?|µs|ms|millis?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?|w|weeks?))+"
 )
@@ -93,6 +97,8 @@ def _is_uri(text: str) -> bool:
 
 
 def _is_email(text: str) -> bool:
+    if len(text) > _EMAIL_CHARACTERS or text.count("(") > _EMAIL_COMMENTS:
+        return False
     address = parseaddr(text)[1]
     local, at, domain = address.rpartition("@")
     return bool(at and local and domain) and " " not in domain
@@ -117,7 +123,7 @@ def _is_time(text: str) -> bool:
 
 
 def _is_duration(text: str) -> bool:
-    return _DURATION.fullmatch(text) is not None or _WORDED_DURATION.fullmatch(text) is not None
+    return _parses(parse_duration)(text) or _WORDED_DURATION.fullmatch(text) is not None
 
 
 def _is_isbn10(text: str) -> bool:

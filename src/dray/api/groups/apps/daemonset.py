@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from dray.api.golang import structs
+from dray.api.golang.strconv import parse_int64
 from dray.api.groups.apps.workload import (
     SELECTOR,
     TEMPLATE,
@@ -53,7 +54,7 @@ def _default(obj: DaemonSet) -> None:
 
 def _template_generation(obj: DaemonSet) -> int:
     text = (obj["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "0")
-    return int(text) if text.lstrip("-").isdigit() else 0
+    return parse_int64(text) or 0
 
 
 def _count_template(obj: DaemonSet, count: int) -> None:

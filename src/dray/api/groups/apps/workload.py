@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from dray.api.groups.core.pod.warnings import warn_template
 from dray.api.groups.core.podtemplate import check_template, drop_disabled_fields
+from dray.api.intstr import percentage
 from dray.api.scheme import printers
 from dray.api.scheme.kinds import Column, Object
 from dray.api.scheme.strategy import (
@@ -134,7 +135,7 @@ def amount_of(value: int | str) -> int:
     """The number in front of the percent sign, or the number itself."""
     if isinstance(value, int):
         return value
-    return int(value[:-1]) if not names.percent(value) else 0
+    return percentage(value) if not names.percent(value) else 0
 
 
 class WorkloadStrategy(SpecAndStatusStrategy[W]):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+from dray.api import times
+from dray.api.golang.strconv import parse_int64, parse_problem
 
 _MONTHS: Final = {
     name: i
@@ -31,8 +33,6 @@ _DESCRIPTORS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 #: Nothing that can come at all comes later than this (29 February on a given weekday).
 _HORIZON: Final = timedelta(days=366 * 29)
 
@@ -143,19 +143,18 @@ def _number(text: str, names: dict[str, int]) -> int:
 
 
 def _integer(text: str) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]+", text):
-        problem = f'strconv.Atoi: parsing "{text}": invalid syntax'
-        raise ScheduleError(f"failed to parse int from {text}: {problem}")
-    number = int(text)
+    number = parse_int64(text)
+    if number is None:
+        raise ScheduleError(
+            f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {parse_problem(text)}'
+        )
     if number < 0:
         raise ScheduleError(f"negative number ({number}) not allowed: {text}")
     return number
 
 
 def _seconds(text: str) -> float:
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text.lstrip("+-"):
-        problem = f'time: invalid duration "{text}"'
-        raise ScheduleError(f"failed to parse duration @every {text}: {problem}")
-    total = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    return -total if text.startswith("-") else total
+    try:
+        return times.parse_duration(text) / 1e9
+    except ValueError as problem:
+        raise ScheduleError(f"failed to parse duration @every {text}: {problem}") from None

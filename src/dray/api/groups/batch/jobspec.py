@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.golang import structs
+from dray.api.golang.strconv import parse_int64
 from dray.api.groups.apps.workload import check_counts
 from dray.api.groups.core.pod.warnings import warn_template
 from dray.api.groups.core.podtemplate import check_template
@@ -253,12 +253,14 @@ def count_indexes(text: str, completions: int) -> tuple[int, str]:
                 "violates the requirement that an index interval can have at most two parts separated by '-'"
             )
             return 0, f"the fragment {shown} {rule}"
+        numbers = []
         for end in ends:
-            if not re.fullmatch(r"[+-]?[0-9]+", end):
+            if (number := parse_int64(end)) is None:
                 return 0, f"cannot convert string to integer for index: {field.quote(end)}"
-            if int(end) >= completions:
+            if number >= completions:
                 return 0, f"too large index: {field.quote(end)}"
-        low, high = int(ends[0]), int(ends[-1])
+            numbers.append(number)
+        low, high = numbers[0], numbers[-1]
         if len(ends) == 2 and low >= high:
             return 0, f"non-increasing order, previous: {low}, current: {high}"
         if last is not None and last >= low:
