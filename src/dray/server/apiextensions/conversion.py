@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import msgspec
@@ -14,6 +14,9 @@ from dray.server.admission.listers import Listers
 from dray.server.admission.webhooks.client import CallError, Endpoint, WebhookClient
 from dray.server.admission.webhooks.serviceresolver import resolve_endpoint
 from dray.server.storage.codec import encode
+
+if TYPE_CHECKING:
+    from dray.api.types.apiextensions import WebhookConversion
 
 _SECONDS: Final = 30.0
 _GROUP: Final = "apiextensions.k8s.io"
@@ -41,7 +44,7 @@ class ConversionWebhooks:
         conversion.learn(wanted, converted, target)
 
     async def _ask(
-        self, webhook: Mapping[str, Any], objects: list[Mapping[str, Any]], target: str
+        self, webhook: WebhookConversion, objects: list[Mapping[str, Any]], target: str
     ) -> list[dict[str, Any]]:
         spoken = webhook.get("conversionReviewVersions") or ()
         version = next((name for name in _VERSIONS if name in spoken), "")
@@ -69,7 +72,7 @@ class ConversionWebhooks:
         found: list[dict[str, Any]] = converted
         return found
 
-    def _endpoint(self, webhook: Mapping[str, Any]) -> Endpoint:
+    def _endpoint(self, webhook: WebhookConversion) -> Endpoint:
         config = webhook.get("clientConfig") or {}
         ca, service = config.get("caBundle") or "", config.get("service")
         if service is None:

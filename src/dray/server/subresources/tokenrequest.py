@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dray.api import errors
 from dray.api.errors import BadRequest
@@ -76,15 +77,23 @@ async def _request_token(call: Call, codec: Codec, tokens: ServiceAccountTokens)
     return Response(201, codec.object(obj))
 
 
+_BINDABLE: Final[Mapping[str, Literal["pod", "secret", "node"]]] = {
+    "Pod": "pod",
+    "Secret": "secret",
+    "Node": "node",
+}
+
+
 def _bound(call: Call, account: ServiceAccount, ref: BoundObjectReference | None) -> BoundObject | None:
     """The object that a token is to be bound to, as it is now."""
     if ref is None:
         return None
     kind, version, name = ref.get("kind", ""), ref.get("apiVersion", ""), ref.get("name", "")
     group, _, bare = version.rpartition("/")
-    if group or kind not in ("Pod", "Node", "Secret"):
+    bound = None if group else _BINDABLE.get(kind)
+    if bound is None:
         raise BadRequest(f"cannot bind token to object of type {group}/{bare}, Kind={kind}")
-    plural = kind.lower() + "s"
+    plural = f"{bound}s"
     found = _object(call, plural, name if kind == "Node" else f"{account.namespace}/{name}")
     if found is None:
         raise errors.not_found(plural, "", name)
@@ -112,7 +121,7 @@ def _bound(call: Call, account: ServiceAccount, ref: BoundObjectReference | None
             f"the UID in the bound object reference ({ref['uid']}) does not match the UID in record. "
             "The object might have been deleted and then recreated",
         )
-    return BoundObject(kind.lower(), name, uid, also)
+    return BoundObject(bound, name, uid, also)
 
 
 def _object(call: Call, plural: str, key: str) -> Any:

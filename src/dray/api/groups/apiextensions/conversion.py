@@ -7,11 +7,14 @@ it has none it raises ``ConversionNeeded``. The server catches that, asks the we
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from dray.api.objects import clone
+
+if TYPE_CHECKING:
+    from dray.api.types.apiextensions import WebhookConversion
 
 _MOST_REMEMBERED: Final = 10_000
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
@@ -32,7 +35,7 @@ class ConversionNeeded(Exception):
 class Conversion:
     """The webhook of one definition (its ``spec.conversion.webhook``) and what it has answered."""
 
-    def __init__(self, webhook: Mapping[str, Any]) -> None:
+    def __init__(self, webhook: WebhookConversion) -> None:
         self.webhook = webhook
         self._known: dict[tuple[str, bytes], dict[str, Any]] = {}
 

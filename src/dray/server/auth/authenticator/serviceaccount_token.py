@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, cast
 from uuid import uuid4
 
 import msgspec
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+    from dray.api.types.core import Secret
     from dray.api.types.meta import ObjectMeta
 
 #: Who issues the tokens that Secrets hold, and what their claims begin with.
@@ -37,6 +38,39 @@ _EXTRA: Final = "authentication.kubernetes.io/"
 _LEEWAY: Final = 60  # seconds that clocks may differ, and that a deleted object's tokens stay good
 _REMEMBERED: Final = 4096
 _INVALIDATED: Final = "service account token has been invalidated"
+
+
+class _Ref(TypedDict, total=False):
+    """An object that a token names."""
+
+    name: str
+    uid: str
+
+
+class _About(TypedDict, total=False):
+    """What a token says of Kubernetes: whose it is, and what it lives and dies with."""
+
+    namespace: str
+    serviceaccount: _Ref
+    pod: _Ref
+    node: _Ref
+    secret: _Ref
+
+
+_Claims = TypedDict(
+    "_Claims",
+    {
+        "aud": Sequence[str],
+        "exp": int,
+        "iat": int,
+        "iss": str,
+        "jti": str,
+        "kubernetes.io": _About,
+        "nbf": int,
+        "sub": str,
+    },
+    total=False,
+)
 
 
 def new_key() -> bytes:
@@ -89,12 +123,12 @@ class SigningKey:
             self._id = _base64url(hashlib.sha256(der).digest())
         return self._id
 
-    def sign(self, claims: Mapping[str, Any]) -> str:
+    def sign(self, claims: _Claims) -> str:
         import jwt
 
         return jwt.encode(dict(claims), self.private, algorithm=self.algorithm, headers={"kid": self.id})
 
-    def verify(self, token: str) -> dict[str, Any]:
+    def verify(self, token: str) -> _Claims:
         """The claims of a token that this key has signed."""
         import jwt
 
@@ -103,7 +137,7 @@ class SigningKey:
             claims = msgspec.json.decode(payload)
         except (jwt.PyJWTError, msgspec.DecodeError, RecursionError):
             raise InvalidToken("go-jose/go-jose: error in cryptographic primitive") from None
-        return claims if isinstance(claims, dict) else {}
+        return cast("_Claims", claims) if isinstance(claims, dict) else {}
 
     def jwks(self) -> Object:
         """The public key as a set of JSON web keys."""
@@ -133,7 +167,7 @@ def _base64url(data: bytes) -> str:
 class BoundObject:
     """An object that a token lives and dies with; ``also`` is a node that is only named."""
 
-    kind: str  # pod, secret, node
+    kind: Literal["pod", "secret", "node"]
     name: str
     uid: str
     also: tuple[str, str] | None = None  # a pod's node: name and uid
@@ -148,7 +182,7 @@ class ServiceAccountTokens:
         self.audiences = (self.issuer,)
         self.key = key
         self._api = api
-        self._verified: dict[bytes, dict[str, Any]] = {}
+        self._verified: dict[bytes, _Claims] = {}
 
     def issue(
         self,
@@ -160,15 +194,16 @@ class ServiceAccountTokens:
         bound: BoundObject | None,
     ) -> str:
         now = int(self._api.clock.seconds())
-        about: Object = {
+        about: _About = {
             "namespace": account.namespace,
             "serviceaccount": {"name": account.name, "uid": uid},
         }
         if bound is not None:
             about[bound.kind] = {"name": bound.name, "uid": bound.uid}
             if bound.also is not None:
-                about["node"] = {k: v for k, v in zip(("name", "uid"), bound.also, strict=True) if v}
-        claims = {
+                name, uid_ = bound.also
+                about["node"] = {"name": name, "uid": uid_} if uid_ else {"name": name}
+        claims: _Claims = {
             "aud": list(audiences),
             "exp": now + seconds,
             "iat": now,
@@ -215,12 +250,13 @@ class ServiceAccountTokens:
         held = None if resource is None else resource.cache.get(f"{namespace}/{secret}")
         if held is None or self._deleted(held.metadata):
             raise InvalidToken(_INVALIDATED)
-        kept = (held.hub.get("data") or {}).get("token", "")
+        found: Secret = held.hub
+        kept = (found.get("data") or {}).get("token", "")
         if not hmac.compare_digest(kept, base64.b64encode(token.encode()).decode()):
             raise InvalidToken("token does not match server's copy")
         return UserInfo(account.user, self._account_uid(account, uid), service_account_groups(namespace), {})
 
-    def _user(self, claims: Mapping[str, Any]) -> UserInfo:
+    def _user(self, claims: _Claims) -> UserInfo:
         now = self._api.clock.seconds()
         if now > claims.get("exp", 0) + _LEEWAY:
             raise InvalidToken("service account token has expired")
@@ -246,7 +282,7 @@ class ServiceAccountTokens:
             raise InvalidToken(f"service account {account.namespace}/{account.name} has been deleted")
         return found["uid"]
 
-    def _bindings(self, namespace: str, about: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    def _bindings(self, namespace: str, about: _About) -> dict[str, tuple[str, ...]]:
         """What the token is bound to, which must still be there; as extra information about its user."""
         extra: dict[str, tuple[str, ...]] = {}
         if (secret := about.get("secret")) is not None:
@@ -261,7 +297,7 @@ class ServiceAccountTokens:
             extra |= _named("node", node)
         return extra
 
-    def _check(self, kind: str, plural: str, key: str, stated: Mapping[str, str]) -> None:
+    def _check(self, kind: str, plural: str, key: str, stated: _Ref) -> None:
         found = self._find(plural, key)
         if found is None or self._deleted(found):
             raise InvalidToken(_INVALIDATED)
@@ -279,7 +315,7 @@ class ServiceAccountTokens:
         return bool(when) and times.to_epoch(when) < self._api.clock.seconds() - _LEEWAY
 
 
-def _named(kind: str, ref: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def _named(kind: str, ref: _Ref) -> dict[str, tuple[str, ...]]:
     return {f"{_EXTRA}{kind}-{key}": (ref[key],) for key in ("name", "uid") if ref.get(key)}
 
 
