@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dray.simulate import Experiment, Figures, Summary, local_processes, run_all
-from dray.simulate.checkpoint import KeptResults
+from dray.simulate.checkpoint import Checkpoint
 from dray.simulate.published import read_published
 
 POLICIES = ("random", "dotprod", "gpuclustering", "gpupacking", "bestfit", "fgd")
@@ -37,7 +37,7 @@ def main() -> int:
         known = list(dict.fromkeys(row["workload"] for row in csv.DictReader(file)))
     first, _, last = options.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
-    kept = KeptResults(options.keep, Figures)
+    checkpoint = Checkpoint(options.keep, Figures)
     over = 0
     print("| workload | policy | seeds | allocated at 100 % | at 130 % | fragmented at 100 % | at 130 % |")
     print("|---|---|---|---|---|---|---|")
@@ -48,10 +48,10 @@ def main() -> int:
             nodes = options.traces / "openb_node_list_gpu_node.csv.gz"
             tasks = [Experiment(nodes, pods, policy, seed) for seed in seeds]
             if options.only_kept:
-                runs = [one for task in tasks if (one := kept.load(task)) is not None]
+                runs = [one for task in tasks if (one := checkpoint.load(task)) is not None]
             else:
                 with local_processes(options.processes) as executor:
-                    runs = run_all(tasks, executor=executor, kept=kept)
+                    runs = run_all(tasks, executor=executor, checkpoint=checkpoint)
             if runs:
                 cells = list(_cells(Summary.of(runs), policy, published))
                 over += sum("**" in cell for cell in cells)

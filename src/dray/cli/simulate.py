@@ -409,17 +409,19 @@ def _run(
     what: str,
     type_: type[T],
 ) -> list[T]:
-    from dray.simulate.checkpoint import KeptResults
+    from dray.simulate.checkpoint import Checkpoint
     from dray.simulate.executors import open_executor
     from dray.simulate.runs import run_all
 
-    kept = KeptResults(where.resume, type_) if where.resume is not None else None
+    checkpoint = Checkpoint(where.resume, type_) if where.resume is not None else None
     number = min(where.processes or len(os.sched_getaffinity(0)), len(tasks))
     with (
         _progress(what, len(tasks)) as watched,
         open_executor(where.executor, number, counters=watched.counters) as executor,
     ):
-        return run_all(tasks, executor=executor, done=watched.done, kept=kept, counters=watched.counters)
+        return run_all(
+            tasks, executor=executor, done=watched.done, checkpoint=checkpoint, counters=watched.counters
+        )
 
 
 class _Watched(NamedTuple):

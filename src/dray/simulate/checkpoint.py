@@ -20,7 +20,7 @@ from dray.simulate.model import SimulationError
 T = TypeVar("T")
 
 
-class KeptResults(Generic[T]):
+class Checkpoint(Generic[T]):
     """A directory with a file for each result. ``type_``: what the results are."""
 
     def __init__(self, directory: Path, type_: type[T]) -> None:

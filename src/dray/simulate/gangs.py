@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dray.scheduler.queue.scheduling_queue import QueuedPodInfo
 
 
-class Doer(Protocol):
+class GroupActions(Protocol):
     """What the engine does for groups."""
 
     def bind_member(self, pod: PodInfo, bind: Bind) -> None: ...
@@ -43,7 +43,7 @@ class Gangs:
 
     def __init__(
         self,
-        doer: Doer,
+        actions: GroupActions,
         claim_cache: ClaimCache,
         pending: PendingPods,
         profiles: Profiles,
@@ -53,7 +53,7 @@ class Gangs:
         clock: Callable[[], float],
     ) -> None:
         self._afterwards: list[Coroutine[Any, Any, object]] = []
-        ports: Any = _Ports(doer, pending, groups, spread)
+        ports: Any = _Ports(actions, pending, groups, spread)
         self._cycles = GroupCycles(
             ports, claim_cache, pending, profiles, ports, ports, ports,
             spawn=self._afterwards.append, clock=clock, monotonic=clock,
@@ -87,12 +87,12 @@ class _Ports:
 
     def __init__(
         self,
-        doer: Doer,
+        actions: GroupActions,
         pending: PendingPods,
         groups: GroupCache,
         spread: Callable[[PodInfo], Sequence[SpreadConstraint]],
     ) -> None:
-        self._doer = doer
+        self._actions = actions
         self._pending = pending
         self._groups = groups
         self._spread = spread
@@ -113,7 +113,7 @@ class _Ports:
         """There is always a slot."""
 
     def start(self, member: QueuedPodInfo, bind: Bind, framework: Framework) -> None:
-        self._doer.bind_member(member.pod, bind)
+        self._actions.bind_member(member.pod, bind)
 
     def start_together(
         self,
@@ -125,7 +125,7 @@ class _Ports:
         scheduled: Callable[[], None],
     ) -> None:
         for member, bind in members:
-            self._doer.bind_member(member.pod, bind)
+            self._actions.bind_member(member.pod, bind)
         scheduled()
 
     # -- writers and client -------------------------------------------------------------------------------------------
@@ -133,10 +133,10 @@ class _Ports:
     async def post_filter(self, pod: PodInfo, writes: Sequence[PostFilterWrite]) -> None:
         for write in writes:
             assert isinstance(write, Deallocate | DeleteLeftover)
-            self._doer.post_filter(write)
+            self._actions.post_filter(write)
 
     async def preempt_for_group(self, group: PodGroup, candidate: Candidate, *, scheduler: str) -> None:
-        self._doer.preempt(candidate.victims)
+        self._actions.preempt(candidate.victims)
 
     async def failed_scheduling(self, pod: PodInfo, **said: object) -> None:
         """Nobody reads events."""

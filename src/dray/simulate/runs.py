@@ -12,7 +12,7 @@ from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from dray.simulate.checkpoint import KeptResults
+from dray.simulate.checkpoint import Checkpoint
 from dray.simulate.engine import simulate
 from dray.simulate.model import Cluster, Options, Result, SimulationError, WorkloadSource
 from dray.simulate.progress import Counters, number_of_pods
@@ -66,25 +66,25 @@ def run_all(
     *,
     executor: Executor | None = None,
     done: Callable[[int], None] = lambda number: None,
-    kept: KeptResults[T] | None = None,
+    checkpoint: Checkpoint[T] | None = None,
     counters: Counters | None = None,
 ) -> list[T]:
     """The results of the tasks, in their order. ``done`` is called with the number of each task that has ended.
 
-    ``kept``: results that are there are not made again, and those that are made are there the next time. ``counters``:
+    ``checkpoint``: results that are there are not made again, and those that are made are there the next time. ``counters``:
     they are told how far the runs of this process are; those of other processes have them from ``local_processes``.
     """
     results: dict[int, T] = {}
-    if kept is not None:
+    if checkpoint is not None:
         for number, task in enumerate(tasks):
-            found = kept.load(task)
+            found = checkpoint.load(task)
             if found is not None:
                 results[number] = found
                 done(number)
     missing = [number for number in range(len(tasks)) if number not in results]
     for number, result in _made(tasks, missing, executor, counters):
-        if kept is not None:
-            kept.save(tasks[number], result)
+        if checkpoint is not None:
+            checkpoint.save(tasks[number], result)
         results[number] = result
         done(number)
     return [results[number] for number in range(len(tasks))]

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from distributed import LocalCluster
 
 from dray.cli.commands import dray
-from dray.simulate.checkpoint import KeptResults
+from dray.simulate.checkpoint import Checkpoint
 from dray.simulate.executors import open_executor
 from dray.simulate.model import Options, Result, SimulationError
 from dray.simulate.runs import Simulation, run_all
@@ -104,20 +104,20 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     fails.touch()
     tasks = [Counted(str(log), number) for number in range(4)]
     with pytest.raises(KeyboardInterrupt):
-        run_all(tasks, kept=KeptResults(tmp_path / "kept", dict[str, int]))
+        run_all(tasks, checkpoint=Checkpoint(tmp_path / "kept", dict[str, int]))
     fails.unlink()
-    found = run_all(tasks, kept=KeptResults(tmp_path / "kept", dict[str, int]))
+    found = run_all(tasks, checkpoint=Checkpoint(tmp_path / "kept", dict[str, int]))
     assert found == [{"number": number} for number in range(4)]
     assert log.read_text().split() == ["0", "1", "2", "3"]
 
 
 def test_kept_results_are_the_same_bytes_and_belong_to_the_content_of_files(tmp_path: Path) -> None:
-    kept = KeptResults(tmp_path / "kept", Result)
-    made = run_all(TASKS[:1], kept=kept)
-    again = KeptResults(tmp_path / "kept", Result).load(TASKS[0])
+    checkpoint = Checkpoint(tmp_path / "kept", Result)
+    made = run_all(TASKS[:1], checkpoint=checkpoint)
+    again = Checkpoint(tmp_path / "kept", Result).load(TASKS[0])
     assert again is not None
     assert again.encode() == made[0].encode()
-    assert kept.load(TASKS[1]) is None
+    assert checkpoint.load(TASKS[1]) is None
 
 
 @pytest.mark.parametrize(
