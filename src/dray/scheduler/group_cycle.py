@@ -274,6 +274,13 @@ class GroupCycles:
         )
         plugins = frozenset().union(*(result.plugins for result in results.values())) or frozenset({IN_LINE})
         self._pending.queue.add_unschedulable(entry, rejected_by=plugins)
+        if victims is not None:
+            entry.in_flight = True
+            for _, pod, _ in members:
+                if (chosen := victims.binds.get(pod.uid)) is not None:
+                    framework.placement.nominator.nominate(pod, chosen.node)
+            group = next(gangs_of(tree)).group.document
+            self._spawn(self._evict(entry, group, victims, framework.profile.name))
         for result in results.values():
             self._condition(result.gang.group, _Status("False", "Unschedulable", result.message))
         self._free_claims([pod for _, pod, _ in members], framework)
@@ -333,7 +340,7 @@ class GroupCycles:
     def _preempt(
         self, tree: Gang | Composite, results: dict[str, GroupResult], framework: Framework
     ) -> Victims | None:
-        """Look for victims, add to the groups' messages what came of it, and evict the victims."""
+        """Look for victims, and add to the groups' messages what came of it."""
         said: list[str] = []
         quirks = framework.quirks
         by_topology = isinstance(tree, Composite) or (
@@ -354,24 +361,17 @@ class GroupCycles:
                     said.append(f"pod group preemption: {message}")
         for result in results.values():
             result.reasons = (*result.reasons, *said)
-        if victims is not None:
-            self._evict(tree, results, victims, framework)
         return victims
 
-    def _evict(
-        self, tree: Gang | Composite, results: dict[str, GroupResult], victims: Victims, framework: Framework
-    ) -> None:
-        nominator = framework.placement.nominator
-        for result in results.values():
-            for pod in result.gang.members:
-                if (bind := victims.binds.get(pod.uid)) is not None:
-                    nominator.nominate(pod, bind.node)
-        group = next(gangs_of(tree)).group
-        self._spawn(
-            self._writers.preemption.preempt_for_group(
-                group.document, Candidate("cluster", victims.pods), scheduler=framework.profile.name
+    async def _evict(self, entry: QueuedPodInfo, group: PodGroup, victims: Victims, scheduler: str) -> None:
+        """The group is tried again when all victims are gone: with some of them still there it would not fit."""
+        try:
+            await self._writers.preemption.preempt_for_group(
+                group, Candidate("cluster", victims.pods), scheduler=scheduler
             )
-        )
+        finally:
+            self._pending.queue.done(entry)
+            self._pending.wakeup.set()
 
     # -- backfill ---------------------------------------------------------------------------------------------------
 
