@@ -244,13 +244,13 @@ SETS: dict[str, Recording | Problems] = {
     ),
     "api-137": Recording(
         folder="api-137",
-        floor=0.97,
+        floor=1.0,
         command=release_137(*SERVER_137, gates=MAIN_137),
         only=lambda name: not name.startswith(("alpha-", "gates-off-")),
     ),
     "api-137-alpha": Recording(
         folder="api-137",
-        floor=0.97,
+        floor=1.0,
         command=release_137(*SERVER_137, gates=ALPHA_137),
         only=lambda name: name.startswith("alpha-"),
     ),
@@ -262,7 +262,7 @@ SETS: dict[str, Recording | Problems] = {
     ),
     "behaviour-137": Recording(
         folder="behaviour-137",
-        floor=0.95,
+        floor=0.99,
         command=release_137(*UP_137, gates=MAIN_137),
         only=lambda name: not name.startswith("alpha-"),
     ),

@@ -62,6 +62,11 @@ def test_a_whole_stage_is_set_at_once_but_single_settings_win():
     assert "DRAResourcePoolStatus" not in found
 
 
+def test_gates_that_are_general_but_not_locked_can_be_turned_off() -> None:
+    assert "DRADeviceTaints" in gates("1.37", "")
+    assert "DRADeviceTaints" not in gates("1.37", "DRADeviceTaints=false,DRADeviceTaintRules=false")
+
+
 @pytest.mark.parametrize(
     ("release", "text", "words"),
     [
@@ -74,8 +79,8 @@ def test_a_whole_stage_is_set_at_once_but_single_settings_win():
         ),
         (
             "1.37",
-            "DRADeviceTaints=false",
-            "cannot set feature gate DRADeviceTaints to false, feature is locked to true",
+            "SeparateCacheWatchRPC=true",
+            "cannot set feature gate SeparateCacheWatchRPC to true, feature is locked to false",
         ),
         ("1.36", "DRADeviceTaintRules", "missing bool value for DRADeviceTaintRules"),
         (

@@ -58,6 +58,7 @@ class Context(NamedTuple):
     policies: PolicyCompiler = accept_any_policy
     rules: RuleCompiler = accept_any_rule  # those of custom resources' schemas
     validation_cache: ValidationCache | None = None  # results of costly checks
+    version: str = ""  # of the API, in which the caller speaks
 
     def once(self, what: str, check: Callable[[], Sequence[_R]], *parts: Any) -> Sequence[_R]:
         """What a pure check finds in these parts, all that it looks at beside the gates and the compilers."""

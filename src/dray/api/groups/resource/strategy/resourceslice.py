@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.groups.resource.strategy.common import finalizers, metadata_update
@@ -94,7 +96,7 @@ class ResourceSliceStrategy(SubdomainStrategy["ResourceSlice"]):
     def validate(self, obj: ResourceSlice, ctx: Context) -> Sequence[FieldError]:
         errs = Errors(finalizers(obj), declared=ctx.quirks.declares_rules)
         slice_spec((obj.get("spec") or {}), None, SPEC, ctx.gates, errs)
-        return errs.all()
+        return _in_callers_version(errs.all(), ctx)
 
     def warn(self, obj: ResourceSlice, ctx: Context) -> Sequence[str]:
         driver = (obj.get("spec") or {}).get("driver", "")
@@ -113,10 +115,34 @@ class ResourceSliceStrategy(SubdomainStrategy["ResourceSlice"]):
     def validate_update(self, new: ResourceSlice, old: ResourceSlice, ctx: Context) -> Sequence[FieldError]:
         errs = Errors(metadata_update(new, old, ctx), declared=ctx.quirks.declares_rules)
         slice_spec((new.get("spec") or {}), (old.get("spec") or {}), SPEC, ctx.gates, errs)
-        return errs.all()
+        return _in_callers_version(errs.all(), ctx)
 
     def warn_update(self, new: ResourceSlice, old: ResourceSlice, ctx: Context) -> Sequence[str]:
         return self.warn(new, ctx)
+
+
+#: The fields of a device with declared rules. Other rules are the same for all versions.
+_is_declared = re.compile(
+    r"(spec\.devices\[\d+\]\.)"
+    r"(attributes\[[^]]*\]|taints\[\d+\]\.effect|binding(?:Failure)?Conditions"
+    r"|consumesCounters(?:\[\d+\](?:\.counterSet|\.counters|\.compatibilityGroups(?:\[\d+\])?)?)?)"
+).fullmatch
+
+
+def _in_callers_version(found: list[FieldError], ctx: Context) -> list[FieldError]:
+    """Declared rules are those of the version's own types, and in v1beta1 these have devices below ``basic``."""
+    if ctx.version != "v1beta1" or not ctx.quirks.declares_rules:
+        return found
+    return [
+        replace(problem, field=f"{match[1]}basic.{match[2]}")
+        if (match := _is_declared(problem.field)) and not _counts_counters(problem)
+        else problem
+        for problem in found
+    ]
+
+
+def _counts_counters(problem: FieldError) -> bool:
+    return problem.type is field.ErrorType.TOO_MANY and problem.field.endswith(".counters")
 
 
 def _forget_empty_lists(obj: ResourceSlice, ctx: Context) -> None:

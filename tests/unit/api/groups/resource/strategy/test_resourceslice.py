@@ -5,11 +5,15 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.api.groups.resource.strategy.resourceslice import ResourceSliceStrategy
+from dray.api.quirks import APIQuirks
+from dray.api.release import EffectiveVersion
 from dray.api.scheme.kinds import Object
+from dray.api.scheme.strategy import Context
 
 VALUES = st.one_of(
     st.builds(lambda n: {"int": n}, st.integers(0, 1)),
@@ -57,3 +61,28 @@ def test_nothing_changes_by_sharing(slices):
         sent = deepcopy(devices)
         found = settled(slice_of(*devices))
         assert repr(found) == repr(sent), "1 is not True, and order is kept"
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "prefix"),
+    [("v1", "1.37", ""), ("v1beta1", "1.37", "basic."), ("v1beta1", "1.36", "")],
+)
+def test_declared_rules_speak_of_the_fields_of_the_callers_version(
+    version: str, release: str, prefix: str
+) -> None:
+    parsed = EffectiveVersion.parse(release)
+    ctx = Context(parsed.gates(), APIQuirks.of(parsed), version=version)
+    consumed = {"counterSet": "", "counters": {"c": {"value": "1"}}}
+    device = {"name": "Gpu", "attributes": {"a": {"int": 1, "bool": True}}, "consumesCounters": [consumed]}
+    spec = {
+        "driver": "d.example.com",
+        "nodeName": "n",
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        "devices": [device],
+    }
+    obj: Any = {"metadata": {"name": "s"}, "spec": spec}
+    fields = {problem.field for problem in ResourceSliceStrategy().validate(obj, ctx)}
+    at = "spec.devices[0]."
+    assert fields == {
+        f"{at}name", f"{at}{prefix}attributes[a]", f"{at}{prefix}consumesCounters[0].counterSet",
+    }  # fmt: skip
