@@ -89,9 +89,11 @@ def anchors(path: Path) -> frozenset[str]:
 def unknown_options(path: Path) -> Iterator[Problem]:
     text = path.read_text()
     for block in _FENCE.finditer(text):
-        if block[3] in ("console", "sh", "bash"):
+        if block[3] in ("console", "sh", "bash", ""):
             first = text.count("\n", 0, block.start()) + 2
             for line, command in _shell_lines(textwrap.dedent(block[4])):
+                if not block[3] and not command.startswith("dray "):
+                    continue  # a block of no language may hold anything
                 yield from (Problem(path, first + line, p) for p in command_problems(command))
     prose = _FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
     for code in _CODE.finditer(prose):

@@ -13,6 +13,46 @@ from tests.support.wait import wait_for_sync
 CHART = ROOT / "charts" / "dray-tools"
 
 
+def test_controllers_run_beside_others_with_the_rights_of_their_roles(tmp_path: Path) -> None:
+    with dray_process(tmp_path / "data", "up", "--nodes", "1", "--ui", "none") as server:
+        environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig), "HOME": str(tmp_path)}
+        role = "system:controller:resourcepoolstatusrequest-controller"
+        done = subprocess.run(
+            [
+                str(TOOLS / "helm-4"), "install", "tools", str(CHART), "--namespace", "kube-system",
+                "--set", "scheduler.replicas=0", "--set", "controllers.securityContext=null",
+                "--set", "controllers.cleanUpSlices=true",
+                "--set", f"controllers.others.resourcepoolstatusrequest-controller={role}",
+            ],
+            capture_output=True, text=True, check=False, env=environment,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        kubectl = [str(TOOLS / "kubectl-1.36"), "--namespace", "kube-system"]
+
+        def output(*words: str) -> str:
+            return subprocess.run(
+                [*kubectl, *words], capture_output=True, text=True, check=False, env=environment
+            ).stdout
+
+        wait_for_sync(
+            "the controllers to be available",
+            lambda: (
+                output("get", "deployment", "tools-controllers", "-o", "jsonpath={.status.availableReplicas}")
+                == "1"
+            ),
+            log=lambda: output("describe", "pods") + output("logs", "deployment/tools-controllers"),
+        )
+        account = ("--as", "system:serviceaccount:kube-system:tools-controllers")
+
+        def may(verb: str, resource: str) -> bool:
+            return output("auth", "can-i", verb, resource, *account).strip() == "yes"
+
+        # What the two controllers watch and write, and things that neither has to do with.
+        assert all(may(verb, "resourceslices") for verb in ("list", "watch", "delete"))
+        assert may("watch", "nodes") and may("watch", "resourcepoolstatusrequests")
+        assert not any(may(*what) for what in (("delete", "nodes"), ("list", "secrets"), ("create", "pods")))
+
+
 def test_pods_that_choose_the_scheduler_are_bound_by_it(tmp_path: Path) -> None:
     with dray_process(tmp_path / "data", "up", "--nodes", "1", "--ui", "none") as server:
         environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig), "HOME": str(tmp_path)}
