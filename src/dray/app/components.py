@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dray.app.up import Ready, RunningCluster
     from dray.client.client import Client
     from dray.driver.base import Driver
+    from dray.node.nodes import Nodes
     from dray.node.options import NodeOptions
 
 SCHEDULER = "system:kube-scheduler"
@@ -36,6 +37,8 @@ async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
         gates=cluster.server.api.gates,
         version=cluster.server.api.version,
         nominates_before_every_bind=cluster.quirks.scheduler_nominates_before_every_bind,
+        clock=cluster.options.clock,
+        monotonic=cluster.options.monotonic,
     )
     with cluster.server.api.metrics.registry.include(options.metrics.text):
         await component.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
@@ -61,6 +64,7 @@ async def controllers(cluster: RunningCluster, ready: Ready) -> None:
         version=cluster.server.api.version,
         gates=cluster.server.api.gates,
         settings=_controller_settings(cluster),
+        clock=cluster.options.clock,
     )
     client = Client(cluster.transport(CONTROLLERS))
     with cluster.server.api.metrics.registry.include(options.metrics.registry.text):
@@ -86,13 +90,14 @@ def _controller_settings(cluster: RunningCluster) -> dict[str, dict[str, object]
     }
 
 
-async def nodes(cluster: RunningCluster, ready: Ready) -> None:
-    """The nodes of this process, with logs and commands offered to the API server."""
+async def nodes(
+    cluster: RunningCluster, ready: Ready, *, running: Callable[[Nodes], None] = lambda nodes: None
+) -> None:
+    """The nodes of this process, with logs and commands offered to the API server. ``running`` is told of them."""
     from dray.app.localnodes import LocalNodes
     from dray.app.nodeserver import cluster_endpoint
     from dray.app.remotenodes import RemoteNodes
     from dray.client.client import Client
-    from dray.node.nodes import Nodes
     from dray.node.options import has_plugin_sockets
     from dray.node.run import Options, run
     from dray.node.server.host import NodeHost
@@ -101,6 +106,7 @@ async def nodes(cluster: RunningCluster, ready: Ready) -> None:
         others = RemoteNodes(cluster.server.pki)
         cluster.server.nodes.use(LocalNodes(NodeHost(found), others=others))
         cluster.registered.set()
+        running(found)
         ready()
 
     options = Options(
@@ -110,6 +116,7 @@ async def nodes(cluster: RunningCluster, ready: Ready) -> None:
         hidden=[cluster.data],
         pod_network=cluster.options.pod_network == "bridge",
         api_server=_api_server(cluster),
+        clock=cluster.options.clock,
         endpoint=(lambda node: cluster_endpoint(cluster.server.pki, node))
         if has_plugin_sockets(cluster.options.runtime)
         else None,

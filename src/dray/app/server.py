@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,7 @@ from dray.server.auth.rbac import (
     bootstrappolicy,
 )
 from dray.server.bootstrap import bootstrap
+from dray.server.clock import Clock
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responsewriter import ResponseWriter, refuse
 from dray.server.registry import fencing, serviceallocators
@@ -107,7 +109,9 @@ class RunningServer:
 
 
 @asynccontextmanager
-async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
+async def run_server(
+    options: ServerOptions, *, clock: Callable[[], float] = time.time
+) -> AsyncIterator[RunningServer]:
     """Start the API server; it is ready when the block begins and has drained when the block has ended."""
     options.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     schema_loader.read_all()
@@ -125,7 +129,7 @@ async def run_server(options: ServerOptions) -> AsyncIterator[RunningServer]:
         stack.push_async_callback(store.close)
         await shared_pki.adopt(store, options.data / "pki")
         keys = pki.ensure(options.data / "pki", names)
-        api = await assemble(options, store, address=f"{known_as}:{port}")
+        api = await assemble(options, store, address=f"{known_as}:{port}", clock=clock)
         stack.callback(api.resources.close)
         health = Health(api)
         for part in (Discovery(api), health, IndexRoutes(api), OpenAPIRoutes(api)):
@@ -196,7 +200,9 @@ def _reachable(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-async def assemble(options: ServerOptions, store: Store, *, address: str = "") -> APIServer:
+async def assemble(
+    options: ServerOptions, store: Store, *, address: str = "", clock: Callable[[], float] = time.time
+) -> APIServer:
     try:
         version = releases.EffectiveVersion.parse(options.emulate)
         gates = version.gates(releases.parse_gates(options.feature_gates))
@@ -215,6 +221,7 @@ async def assemble(options: ServerOptions, store: Store, *, address: str = "") -
         expressions=compile_expression,
         policies=compile_policy,
         rules=compile_rule,
+        clock=Clock(clock),
     )
     api.admission = AdmissionChain(build_plugins(api, chosen))
     try:

@@ -54,6 +54,8 @@ class UpOptions:
     scheduler: Configuration = field(default_factory=Configuration)
     ui: Address | None = None  # where the dashboard is served; None: nowhere
     scheduler_flags: tuple[str, ...] = ()  # with these ``dray scheduler`` has the same configuration
+    clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,8 @@ class Hooks:
     ready: Callable[[RunningCluster], None] = field(default=lambda cluster: None)
     #: After ``ready``. A process that is not dray's own may not want its collector touched.
     settled: Callable[[], None] = tune_gc
+    #: Takes the place of a component, for those who stop and start it themselves.
+    replace: Callable[[Component], Component] = field(default=lambda component: component)
 
 
 async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio.Event | None = None) -> None:
@@ -187,13 +191,13 @@ async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio
     end = end or shutdown_event()
     server_options = options.server
     with datadir.locked(server_options.data), controlplane.component_logs(server_options.data):
-        async with run_server(server_options) as server:
+        async with run_server(server_options, clock=options.clock) as server:
             dashboard = open_dashboard(options.ui, server_options.data) if options.ui is not None else None
             cluster = RunningCluster(options, server, dashboard=dashboard)
             await parts.withdraw_announcements(cluster)
             datadir.write_state(server_options.data, cluster_state(cluster))
             try:
-                await _run_components(cluster, components(cluster), hooks, end)
+                await _run_components(cluster, [hooks.replace(c) for c in components(cluster)], hooks, end)
             finally:
                 datadir.remove_state(server_options.data)
                 if dashboard is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from dray.api.errors import StatusError
@@ -32,6 +32,29 @@ CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"
 EVENT_DELAY = 0.1
 
 
+#: Something that is done with what ``Nodes.run`` has entered.
+Order = Callable[[contextlib.AsyncExitStack, asyncio.TaskGroup], Awaitable[None]]
+
+
+class _Access:
+    """A way to the API server: it reports events and follows pods, of one node or of all."""
+
+    def __init__(self, client: Client, informer: Informer[Pod], recorder: EventRecorder) -> None:
+        self.client, self.informer, self.recorder = client, informer, recorder
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, group: asyncio.TaskGroup, nodes: Nodes) -> None:
+        self.informer.add_handler(on_add=nodes._added, on_update=nodes._updated, on_delete=nodes._deleted)
+        self._tasks = [
+            group.create_task(self.recorder.run(), name="events"),
+            group.create_task(self.informer.run(), name="pods"),
+        ]
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+
 class Nodes:
     """The nodes of this process."""
 
@@ -49,56 +72,109 @@ class Nodes:
         self._recovered: dict[str, RecoveredPod] = {}
         self._owners: dict[str, Agent] = {}
         self.agents: dict[str, Agent] = {}
-        self._recorders: list[EventRecorder] = []
-        self._informers: list[Informer[Pod]] = []
+        self._options = {node.name: node for node in options}
         if client_for is None and len(options) == 1:
             client_for = lambda name: client  # noqa: E731
-        if client_for is None:
-            self._recorders.append(EventRecorder(client, "kubelet", delay=EVENT_DELAY))
-            self._informers.append(Informer(client, PODS))
+        self._client_for = client_for
+        shares = _Access(client, Informer(client, PODS), EventRecorder(client, "kubelet", delay=EVENT_DELAY))
+        #: How agents reach the API server, by the node's name; "" for one that all agents share.
+        self._access = (
+            {"": shares} if client_for is None else {name: self._own(name) for name in self._options}
+        )
         for node in options:
-            own, recorder = client, self._recorders[0] if self._recorders else None
-            if client_for is not None:
-                own = client_for(node.name)
-                recorder = EventRecorder(own, "kubelet", host=node.name, delay=EVENT_DELAY)
-                self._recorders.append(recorder)
-                self._informers.append(Informer(own, PODS, field_selector=f"spec.nodeName={node.name}"))
-            assert recorder is not None
-            self.agents[node.name] = Agent(shared, node, own, recorder)
+            self.agents[node.name] = self._new_agent(node)
+        self._lives: dict[str, contextlib.AsyncExitStack] = {}
+        self._orders: asyncio.Queue[tuple[Order, asyncio.Future[None]]] = asyncio.Queue()
+
+    def _own(self, name: str) -> _Access:
+        assert self._client_for is not None
+        client = self._client_for(name)
+        informer = Informer(client, PODS, field_selector=f"spec.nodeName={name}")
+        return _Access(client, informer, EventRecorder(client, "kubelet", host=name, delay=EVENT_DELAY))
+
+    def _new_agent(self, node: NodeOptions) -> Agent:
+        access = self._access.get(node.name) or self._access[""]
+        return Agent(self.shared, node, access.client, access.recorder)
 
     async def run(self, *, ready: Callable[[], None] | None = None) -> None:
         self._recovered = recovered_pods(await self.shared.runtime.list())
         async with contextlib.AsyncExitStack() as stack:
             group = await stack.enter_async_context(asyncio.TaskGroup())
-            await self._register()
+            await self._register(self.agents.values())
             for agent in self.agents.values():
-                await stack.enter_async_context(agent.running())
+                await self._enter(agent, stack)
             group.create_task(self._follow_runtime(), name="containers")
             if self.shared.services:
                 group.create_task(self.shared.services.run(), name="services")
-            for recorder in self._recorders:
-                group.create_task(recorder.run(), name="events")
-            for informer in self._informers:
-                informer.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._deleted)
-                group.create_task(informer.run(), name="pods")
-            for informer in self._informers:
-                await informer.synced()
-            for agent in self.agents.values():
-                agent.pods_known(self._recovered)
-            self._recovered = {}
+            for access in self._access.values():
+                access.start(group, self)
+            for access in self._access.values():
+                await access.informer.synced()
+            self._pods_known(self.agents.values())
             if ready:
                 ready()
-            await asyncio.Event().wait()
+            while True:
+                # Orders are carried out in this task, because what it has entered only it may leave.
+                order, done = await self._orders.get()
+                await order(stack, group)
+                if not done.done():
+                    done.set_result(None)
 
-    async def _register(self) -> None:
-        """All nodes, a few at a time."""
+    def _pods_known(self, agents: Iterable[Agent]) -> None:
+        for agent in agents:
+            agent.pods_known(self._recovered)
+        self._recovered = {}
+
+    async def _register(self, agents: Iterable[Agent]) -> None:
+        """A few nodes at a time."""
         some = asyncio.Semaphore(32)
 
         async def one(agent: Agent) -> None:
             async with some:
                 await agent.registration.register()
 
-        await asyncio.gather(*(one(agent) for agent in self.agents.values()))
+        await asyncio.gather(*(one(agent) for agent in agents))
+
+    # One agent
+
+    async def kill(self, name: str) -> None:
+        """End the agent of one node as if it were killed: its containers run on, and its lease runs out."""
+        await self._carry_out(lambda stack, group: self._kill(name))
+
+    async def restart(self, name: str) -> None:
+        """Start the agent of one node again, and return when it knows its pods."""
+        await self._carry_out(lambda stack, group: self._restart(name, stack, group))
+
+    async def _carry_out(self, order: Order) -> None:
+        if self._client_for is None:
+            raise ValueError("agents that share one client live and die together")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._orders.put_nowait((order, done))
+        await done
+
+    async def _kill(self, name: str) -> None:
+        agent = self.agents.pop(name, None)
+        if agent is not None:
+            self._access.pop(name).stop()
+            self._owners = {uid: owner for uid, owner in self._owners.items() if owner is not agent}
+            await self._lives.pop(name).aclose()
+
+    async def _restart(self, name: str, stack: contextlib.AsyncExitStack, group: asyncio.TaskGroup) -> None:
+        if name in self.agents:
+            return
+        self._access[name] = self._own(name)
+        found = recovered_pods(await self.shared.runtime.list())
+        self._recovered = {uid: pod for uid, pod in found.items() if uid not in self._owners}
+        agent = self.agents[name] = self._new_agent(self._options[name])
+        await agent.registration.register()
+        await self._enter(agent, stack)
+        self._access[name].start(group, self)
+        await self._access[name].informer.synced()
+        self._pods_known([agent])
+
+    async def _enter(self, agent: Agent, stack: contextlib.AsyncExitStack) -> None:
+        life = self._lives[agent.options.name] = await stack.enter_async_context(contextlib.AsyncExitStack())
+        await life.enter_async_context(agent.running())
 
     def _agent(self, pod: Pod) -> Agent | None:
         return self.agents.get(pod["spec"].get("nodeName") or "")
@@ -127,7 +203,9 @@ class Nodes:
                     del self._owners[status.pod_uid]
 
 
-async def connect(client: Client, runtime: Runtime, *, ask: bool = True) -> Shared:
+async def connect(
+    client: Client, runtime: Runtime, *, ask: bool = True, clock: Callable[[], float] = time.time
+) -> Shared:
     """Finds out what nodes need to know about the cluster; ``ask`` for its release if they do not know it."""
     discovery = Discovery(client)
     claims = await discovery.first_served(RESOURCE_CLAIMS, CLAIM_VERSIONS)
@@ -135,7 +213,7 @@ async def connect(client: Client, runtime: Runtime, *, ask: bool = True) -> Shar
     return Shared(
         runtime=runtime,
         metrics=Metrics(),
-        clock=time.time,
+        clock=clock,
         version=claims.version if claims else CLAIM_VERSIONS[0],
         release=release,
         git_version=git_version or release.git_version,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,7 @@ class Options:
     keep_containers: bool = False
     #: Opens the port where API servers elsewhere ask a node for logs, commands and ports; None for a node without one.
     endpoint: Callable[[NodeOptions], Listener | None] | None = None
+    clock: Callable[[], float] = time.time
 
 
 async def run(
@@ -54,7 +56,8 @@ async def run(
         addressed = [await _addressed(node, number, runtime) for number, node in enumerate(options.nodes)]
         endpoints = {node.name: options.endpoint(node) for node in addressed} if options.endpoint else {}
         options = replace(options, nodes=[_with_port(node, endpoints.get(node.name)) for node in addressed])
-        shared = await connect(client, runtime, ask=any(node.release is None for node in options.nodes))
+        unknown = any(node.release is None for node in options.nodes)
+        shared = await connect(client, runtime, ask=unknown, clock=options.clock)
         nodes = Nodes(shared, options.nodes, client, client_for=client_for)
         async with _serving(nodes, endpoints):
             await nodes.run(ready=(lambda: ready(nodes)) if ready else None)
@@ -97,7 +100,7 @@ def make_runtime(options: Options) -> Runtime:
     if kind == "simulated":
         from dray.runtimes.simulated import SimulatedRuntime
 
-        return SimulatedRuntime()
+        return SimulatedRuntime(clock=options.clock)
     if kind == "process":
         from dray.runtimes.process.runtime import ProcessRuntime
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -45,6 +46,8 @@ class Options:
     #: nominatedNodeName is set before every binding that writes claims; otherwise only if the binding waits
     nominates_before_every_bind: bool = True
     metrics: Metrics = field(default_factory=Metrics)
+    clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
 
 
 async def run(client: Client, *, options: Options, ready: Callable[[Scheduler], None] | None = None) -> None:
@@ -92,6 +95,8 @@ async def _schedule(client: Client, options: Options, ready: Callable[[Scheduler
         serves_devices=served is not None,
         groups=await _groups(client) if placement.schedules_groups else (),
         taint_rules=rules,
+        clock=options.clock,
+        monotonic=options.monotonic,
     )
     async with informers, asyncio.TaskGroup() as tasks:
         tasks.create_task(recorder.run(), name="scheduler-events")

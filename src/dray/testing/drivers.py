@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from dray.app.components import DRIVERS
@@ -41,39 +41,43 @@ class RunningDriver:
         self._gone.set()
         for step in ("prepare", "unprepare"):
             self._instrument(step)
-        self._crash: tuple[str, Moment] | None = None
+        self._points: dict[tuple[str, Moment], Callable[[], Awaitable[None]]] = {}
         self.crashes = 0
 
     def _instrument(self, step: str) -> None:
         original = getattr(self._driver, step)
 
-        def instrumented(*args: object, **kwargs: object) -> object:
-            self._maybe_crash(step, "before")
-            result = original(*args, **kwargs)
-            if asyncio.iscoroutine(result):
-                return self._finish(step, result)
-            self._maybe_crash(step, "after")
+        async def instrumented(*args: object, **kwargs: object) -> object:
+            await self._reach(step, "before")
+            result = await original(*args, **kwargs)
+            await self._reach(step, "after")
             return result
 
         setattr(self._driver, step, instrumented)
 
-    async def _finish(self, step: str, result: object) -> object:
-        assert asyncio.iscoroutine(result)
-        done = await result
-        self._maybe_crash(step, "after")
-        return done
+    async def _reach(self, step: str, moment: Moment) -> None:
+        action = self._points.pop((step, moment), None)
+        if action is not None:
+            await action()
 
-    def _maybe_crash(self, step: str, moment: Moment) -> None:
-        if self._crash == (step, moment):
-            self._crash = None
+    def at(self, step: Step, moment: Moment, action: Callable[[], Awaitable[None]]) -> None:
+        """Do something, once, when the driver comes to this step; an error of the action is the driver's error."""
+        self._points[step, moment] = action
+
+    def kill_agent_at(self, step: Step, moment: Moment = "after") -> None:
+        """Kill the agent of the driver's node the next time the driver comes to this step."""
+        self.at(step, moment, lambda: self._cluster.node_agents.killed(self._node))
+
+    def crash_at(self, step: Step, moment: Moment = "after") -> None:
+        """End the driver the next time it comes to this step. It stays down until ``start``."""
+
+        async def crash() -> None:
             self.crashes += 1
             if self._task is not None:
                 self._task.cancel()
             raise Crash(f"the driver crashed {moment} {step}")
 
-    def crash_at(self, step: Step, moment: Moment = "after") -> None:
-        """End the driver the next time it comes to this step. It stays down until ``start``."""
-        self._crash = (step, moment)
+        self.at(step, moment, crash)
 
     @property
     def running(self) -> bool:

@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Coroutine, Iterator, Mapping
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ from dray.client.discovery import Discovery
 from dray.client.resources import NAMESPACES, PODS, Resource
 from dray.node.hostpaths import HostPaths
 from dray.testing.client import SyncClient
+from dray.testing.clock import ShiftedLoop, advance
+from dray.testing.nodes import NodeAgents
 from dray.testing.wait import wait_for
 
 if TYPE_CHECKING:
@@ -54,6 +57,7 @@ class Settings:
     drivers: tuple[str, ...] = ("gpu",)
     #: ``simulated``: pods run without processes. ``process``: they run, and nodes take drivers at their sockets.
     runtime: str = "simulated"
+    fake_clock: bool = False  # ``Cluster.advance`` moves the cluster's time forward
 
     def __hash__(self) -> int:
         return hash((self.nodes, self.devices, self.release, tuple(sorted(self.gates.items())), self.drivers))
@@ -68,11 +72,13 @@ def cluster(
     gates: Mapping[str, bool] | None = None,
     drivers: tuple[str, ...] = ("gpu",),
     runtime: str = "simulated",
+    fake_clock: bool = False,
 ) -> Iterator[Cluster]:
     """A cluster for the duration of a block."""
     settings = Settings(
-        nodes=nodes, devices=devices, release=release, gates=gates or {}, drivers=drivers, runtime=runtime
-    )
+        nodes=nodes, devices=devices, release=release, gates=gates or {}, drivers=drivers, runtime=runtime,
+        fake_clock=fake_clock,
+    )  # fmt: skip
     started = Cluster(settings)
     started.start()
     try:
@@ -99,6 +105,7 @@ class Cluster:
         self._thread: threading.Thread | None = None
         self._drivers: list[RunningDriver | DriverProcess] = []
         self._names = itertools.count(1)
+        self.node_agents = NodeAgents(self.run)
 
     # -- from start to stop -----------------------------------------------------------------------------------------
 
@@ -134,8 +141,9 @@ class Cluster:
     def _run(self) -> None:
         import uvloop
 
+        factory = ShiftedLoop if self.settings.fake_clock else uvloop.new_event_loop
         try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=factory) as runner:
                 runner.run(self._live())
         except BaseException as problem:
             self._problem = _cause(problem)
@@ -145,6 +153,7 @@ class Cluster:
     async def _live(self) -> None:
         settings = self.settings
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        loop = self._loop
         options = UpOptions(
             server=ServerOptions(
                 listen=Address(port=0, tries=1),
@@ -158,8 +167,11 @@ class Cluster:
             drivers=settings.drivers,
             runtime=settings.runtime,
             pod_network="host",
+            clock=loop.wall_time if isinstance(loop, ShiftedLoop) else time.time,
+            monotonic=loop.time if isinstance(loop, ShiftedLoop) else time.monotonic,
         )
-        await run_up(options, hooks=Hooks(ready=self._ready, settled=lambda: None), end=self._end)
+        hooks = Hooks(ready=self._ready, settled=lambda: None, replace=self.node_agents.replace)
+        await run_up(options, hooks=hooks, end=self._end)
 
     def _ready(self, running: RunningCluster) -> None:
         self._running = running
@@ -169,6 +181,12 @@ class Cluster:
         """Run something async in the cluster's thread, and wait for its result."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def advance(self, seconds: float) -> None:
+        """Move the cluster's time forward: what is due by then happens now (setting ``fake_clock``)."""
+        if not isinstance(self._loop, ShiftedLoop):
+            raise ClusterError("this cluster has the machine's clock; ask for one with fake_clock=True")
+        self.run(advance(self._loop, seconds))
 
     # -- what a test asks for ---------------------------------------------------------------------------------------
 
@@ -254,6 +272,22 @@ class Cluster:
         )  # fmt: skip
         assert found is not None
         return found
+
+    def wait_for(
+        self, what: str, look: Callable[[], R], *, namespace: str = "default", seconds: float = 10
+    ) -> R:
+        """Look until the answer is true. If that does not come, the error explains the namespace's pending pods."""
+        return wait_for(what, look, seconds=seconds, explain=lambda: self._explain_pending(namespace))
+
+    def _explain_pending(self, namespace: str) -> str:
+        pending = [
+            each["metadata"]["name"]
+            for each in self.client.list(PODS, namespace)
+            if (each.get("status") or {}).get("phase") == "Pending"
+        ]
+        if not pending:
+            return f"no pod of {namespace} is pending"
+        return "\n".join(self.explain("pod", name, namespace) for name in pending)
 
     # -- drivers ----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from dray.testing.client import SyncClient
     from dray.testing.environment import Cluster, Settings
 
-_MARKER = "dray(nodes=3, devices=8, release='', gates={}, drivers=('gpu',), runtime='simulated'): the test's cluster"
+_MARKER = (
+    "dray(nodes=3, devices=8, release='', gates={}, drivers=('gpu',), runtime='simulated', fake_clock=False): "
+    "the test's cluster"
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,16 +27,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A list of releases makes a test of each."""
+    """The marker's settings become the parameter of ``dray_cluster``; a list of releases makes a test of each."""
     marker = metafunc.definition.get_closest_marker("dray")
-    releases = marker.kwargs.get("release") if marker is not None else None
-    if isinstance(releases, (list, tuple)) and "_dray_release" in metafunc.fixturenames:
-        metafunc.parametrize("_dray_release", releases, indirect=True)
-
-
-@pytest.fixture
-def _dray_release(request: pytest.FixtureRequest) -> str:
-    return str(getattr(request, "param", ""))
+    if marker is None or "dray_cluster" not in metafunc.fixturenames:
+        return
+    releases = marker.kwargs.get("release", "")
+    if isinstance(releases, (list, tuple)):
+        chosen = [
+            pytest.param({**marker.kwargs, "release": release}, id=str(release)) for release in releases
+        ]
+    else:
+        chosen = [pytest.param(marker.kwargs, id=pytest.HIDDEN_PARAM)]
+    metafunc.parametrize("dray_cluster", chosen, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
@@ -54,19 +59,13 @@ def _dray_clusters() -> Iterator[Callable[[Settings], Cluster]]:
         yield get
 
 
-@pytest.fixture
-def dray_cluster(
-    request: pytest.FixtureRequest, _dray_clusters: Callable[[Settings], Cluster], _dray_release: str
-) -> Cluster:
+@pytest.fixture(scope="session")
+def dray_cluster(request: pytest.FixtureRequest, _dray_clusters: Callable[[Settings], Cluster]) -> Cluster:
     """A cluster that tests with the same marker share; objects without a namespace stay until the end."""
     from dray.testing.environment import Settings
 
-    marker = request.node.get_closest_marker("dray")
-    chosen: dict[str, Any] = dict(marker.kwargs) if marker is not None else {}
-    if _dray_release:
-        chosen["release"] = _dray_release
     try:
-        settings = Settings(**chosen)
+        settings = Settings(**getattr(request, "param", {}))
     except TypeError as problem:
         raise pytest.UsageError(f"@pytest.mark.dray: {problem}; known is: {_MARKER}") from None
     return _dray_clusters(settings)
@@ -79,7 +78,7 @@ def dray_namespace(dray_cluster: Cluster) -> Iterator[str]:
         yield name
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def dray_client(dray_cluster: Cluster) -> SyncClient:
     """The administrator's client."""
     return dray_cluster.client

@@ -48,6 +48,16 @@ def test_a_wait_that_fails_says_what_explain_says(cluster: testing.Cluster) -> N
         assert "8" in str(failed.value) and "gpu.example.com" in str(failed.value)
 
 
+def test_any_wait_that_fails_explains_the_pods_that_are_pending(cluster: testing.Cluster) -> None:
+    with cluster.namespace() as namespace:
+        cluster.apply(
+            testing.claim("many", count=9), testing.pod("train", claims={"gpu": "many"}), namespace=namespace
+        )
+        with pytest.raises(AssertionError, match="for a miracle") as failed:
+            cluster.wait_for("a miracle", lambda: False, namespace=namespace, seconds=0.3)
+        assert "train" in str(failed.value) and "gpu.example.com" in str(failed.value)
+
+
 def test_objects_of_a_namespace_go_with_it(cluster: testing.Cluster) -> None:
     with cluster.namespace() as namespace:
         cluster.apply(testing.pod("p"), namespace=namespace)
@@ -115,6 +125,43 @@ def test_a_driver_that_crashes_while_preparing_is_asked_again() -> None:
         testing.wait_for("the driver to crash", lambda: cats.crashes == 1)
         cats.start()
         own.wait_for_pod("p", seconds=20)
+
+
+def test_an_agent_that_is_killed_while_preparing_takes_up_the_pod_again() -> None:
+    with testing.cluster(nodes=1, drivers=("none",), runtime="process") as own:
+        cats = own.start_driver(Cats(), "node-1")
+        own.apply(
+            testing.device_class("cats.example.com"),
+            testing.claim("cat", device_class="cats.example.com"),
+        )
+        cats.kill_agent_at("prepare", "after")
+        own.apply(testing.pod("p", claims={"cat": "cat"}))
+        testing.wait_for("the agent to be gone", lambda: not own.node_agents.running("node-1"))
+        assert own.client.get(PODS, "default", "p")["status"]["phase"] == "Pending"
+        own.node_agents.start("node-1")
+        own.wait_for_pod("p", seconds=20)
+
+
+def test_time_that_is_moved_forward_evicts_the_pods_of_a_node_that_is_gone() -> None:
+    with testing.cluster(nodes=2, devices=1, fake_clock=True) as own:
+        own.apply(testing.claim_template("one"), testing.pod("p", templates={"gpu": "one"}))
+        node = own.wait_for_pod("p")["spec"]["nodeName"]
+        own.advance(600)  # the lease is renewed: nothing happens
+        own.wait_for_pod("p")
+        own.node_agents.kill(node)
+        own.advance(60)
+        taints = own.client.get(NODES, "", node)["spec"]["taints"]
+        assert ("node.kubernetes.io/unreachable", "NoExecute") in {(t["key"], t["effect"]) for t in taints}
+        assert [p["metadata"]["name"] for p in own.client.list(PODS, "default")] == [
+            "p"
+        ]  # tolerated for 300 s
+        own.advance(320)
+        testing.wait_for("the pod to be evicted", lambda: not own.client.list(PODS, "default"))
+
+
+def test_only_a_fake_clock_is_moved(cluster: testing.Cluster) -> None:
+    with pytest.raises(ClusterError, match="fake_clock=True"):
+        cluster.advance(1)
 
 
 class TestWithUnittest(testing.ClusterTestCase):

@@ -27,6 +27,21 @@ def test_kubectl_speaks_to_the_cluster(dray_kubectl):
     assert dray_kubectl("get", "configmap", "c", "-o", "jsonpath={.data.a}") == "b"
 
 
+@pytest.fixture(scope="module")
+def prepared(dray_cluster):
+    dray_cluster.apply(testing.device_class("mine", driver="gpu.example.com"))
+    return dray_cluster
+
+
+def test_a_module_may_prepare_its_cluster(prepared, dray_cluster):
+    assert prepared is dray_cluster and dray_cluster.settings.nodes == 3
+
+
+@pytest.mark.dray(nodes=2)
+def test_a_module_prepares_each_cluster(prepared, dray_cluster):
+    assert prepared is dray_cluster and dray_cluster.settings.nodes == 2
+
+
 @pytest.mark.dray(nodes=1, devices=2, release=["1.34", "1.36"])
 def test_each_release(dray_cluster):
     minor = dray_cluster.run(dray_cluster.admin.request("GET", "/version")).object["minor"]
@@ -49,7 +64,7 @@ def test_fixtures_markers_and_parallel_runs(tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(PROJECT)
     done = run(tmp_path, "-n", "2", "--strict-markers")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "9 passed" in done.stdout
+    assert "11 passed" in done.stdout
 
 
 def test_a_setting_that_does_not_exist_is_named(tmp_path: Path) -> None:
