@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import dataclasses
 import json
+import math
 import statistics
 import sys
 import time
@@ -202,10 +203,17 @@ class Soak:
         )
 
 
-def slope(samples: Sequence[Sample]) -> float:
-    """Megabytes per 100,000 pods, by least squares over what follows the warm-up."""
+def slope(samples: Sequence[Sample]) -> tuple[float, float]:
+    """Megabytes per 100,000 pods, by least squares over what follows the warm-up, and the standard error of that.
+
+    A short run says little: the allocator's steps of some hundred kilobytes look like a slope.
+    """
     later = [s for s in samples if s.pods >= samples[-1].pods * WARM_UP]
-    return statistics.linear_regression([s.pods / 1e5 for s in later], [s.resident_mb for s in later]).slope
+    pods, resident = [s.pods / 1e5 for s in later], [s.resident_mb for s in later]
+    line = statistics.linear_regression(pods, resident)
+    off = sum((y - line.intercept - line.slope * x) ** 2 for x, y in zip(pods, resident, strict=True))
+    spread = statistics.pvariance(pods) * len(pods)
+    return line.slope, math.sqrt(off / (len(pods) - 2) / spread)
 
 
 async def soak(args: argparse.Namespace) -> None:
@@ -228,7 +236,8 @@ async def soak(args: argparse.Namespace) -> None:
             )  # fmt: skip
             await run.run()
     samples = run.samples
-    print(f"  slope after warm-up, MB per 100,000 pods  {slope(samples):10,.2f}")
+    rise, error = slope(samples)
+    print(f"  slope after warm-up, MB per 100,000 pods  {rise:10,.2f} ± {error:.2f}")
     print(
         f"  resident at the end / after a tenth       {samples[-1].resident_mb / samples[1].resident_mb:10,.2f}"
     )

@@ -12,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dray.api.errors import AlreadyExists, NotFound, ServiceUnavailable
+from dray.api.errors import AlreadyExists, NotFound, ServiceUnavailable, StatusError
 from dray.client.client import Client
 from dray.client.factory import connect
 from dray.client.informers import Informers
 from dray.client.resources import (
     DEVICE_CLASSES,
+    LEASES,
     NODES,
     POD_GROUPS,
     PODS,
@@ -57,6 +58,9 @@ class Options:
 class Report:
     seed: int
     violations: list[str] = field(default_factory=list)
+    stuck: list[str] = field(
+        default_factory=list
+    )  # the state of everything when something did not come true in time
     created: int = 0
     ran: int = 0
     gangs: int = 0
@@ -73,6 +77,7 @@ class Report:
             f"killed: {kills}",
             f"{self.events} revisions of claims, {self.allocations} devices given",
             *(f"VIOLATION {v}" for v in self.violations),
+            *self.stuck,
         ]
         return "\n".join(lines if self.violations else [*lines, "no violation"])
 
@@ -307,11 +312,40 @@ class _Run:
         deadline = time.monotonic() + self._options.patience
         while not true():
             if time.monotonic() > deadline or self._over:
-                self._over = True  # one thing that is stuck is enough to know
+                if not self._over:  # one thing that is stuck is enough to know
+                    self._over = True
+                    self._report.stuck = await self._state()
                 self._report.violations.append(otherwise)
                 return False
             await self._changes.wait(seconds=0.5)
         return True
+
+    async def _state(self) -> list[str]:
+        """What everybody waits for, for whoever looks for the reason: pods, claims, and who leads since when."""
+        lines = [f"{time.strftime('%H:%M:%S', time.gmtime())}: the state when nothing went on"]
+        for pod in self._pods.items():
+            status = pod.get("status") or {}
+            said = [
+                f"{each['type']}={each['status']} {each.get('reason', '')} {each.get('message', '')}".strip()
+                for each in status.get("conditions") or ()
+                if each["status"] != "True"
+            ]
+            metadata, node = pod["metadata"], pod["spec"].get("nodeName", "no node")
+            going = " being deleted" if metadata.get("deletionTimestamp") else ""
+            lines.append(f"pod {metadata['name']}: {status.get('phase')} on {node}{going}: {'; '.join(said)}")
+        for claim in self._claims.items():
+            held = claim.get("status") or {}
+            results = ((held.get("allocation") or {}).get("devices") or {}).get("results") or ()
+            has = ", ".join(f"{result['pool']}/{result['device']}" for result in results) or "nothing"
+            users = ", ".join(user["name"] for user in held.get("reservedFor") or ()) or "nobody"
+            lines.append(f"claim {claim['metadata']['name']}: has {has}, reserved for {users}")
+        with suppress(StatusError):
+            for lease in (await self._client.list(LEASES, "kube-system")).items:
+                spec = lease["spec"]
+                lines.append(
+                    f"lease {lease['metadata']['name']}: {spec.get('holderIdentity')} at {spec.get('renewTime')}"
+                )
+        return lines
 
 
 KINDS = ("one", "pair", "two", "shared", "extended")

@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--least-faults", type=int, default=0, help="go on until there have been so many")
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--pods", type=int, default=40, help="at the same time")
+    parser.add_argument("--bookers", type=int, default=6, help="clients that allocate devices themselves")
     parser.add_argument(
         "--patience", type=float, default=60, help="seconds in which writes must succeed again after a fault"
     )
@@ -55,7 +56,7 @@ def main() -> int:
         data.mkdir(parents=True, exist_ok=True)
         options = Options(
             data=data, etcd="" if given.one_machine else given.etcd, seed=seed, operations=given.operations, minutes=given.minutes or math.inf,
-            least_faults=given.least_faults, writers=given.writers, pods=given.pods, faults=faults, patience=given.patience, progress=_tell,
+            least_faults=given.least_faults, writers=given.writers, pods=given.pods, bookers=given.bookers, faults=faults, patience=given.patience, progress=_tell,
         )  # fmt: skip
         report = uvloop.run(run(options))
     print(report)

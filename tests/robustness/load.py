@@ -57,10 +57,12 @@ class Client:
             self._url = self.rng.choice(self.urls)
             return 0, None
 
-    async def insist(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    async def insist(
+        self, method: str, path: str, body: Any = None, *, content: str = "application/json"
+    ) -> tuple[int, Any]:
         """Ask until there is an answer of substance. Only for requests that may be repeated."""
         while True:
-            status, answer = await self.request(method, path, body)
+            status, answer = await self.request(method, path, body, content=content)
             if 200 <= status < 300 or status in (404, 409):
                 return status, answer
             await asyncio.sleep(0.1)

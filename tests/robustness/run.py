@@ -17,18 +17,22 @@ from typing import Any
 import aiohttp
 
 from . import faults as several_machines
-from . import linearizability, one_machine, watch_promises
+from . import one_machine, verdict
+from .booking_load import CLAIMS as _CLAIMS
+from .booking_load import BookingLoad
 from .bookings import Bookings
 from .cluster import TOKEN, Cluster
-from .history import History, Operation, reference, with_known_outcomes
+from .history import History, Operation
 from .load import Client, ConfigMapLoad
 from .one_machine import OneMachine
 
 _RESOURCE = "/apis/resource.k8s.io/v1"
-_CLAIMS = f"{_RESOURCE}/namespaces/default/resourceclaims"
 _PODS = "/api/v1/namespaces/default/pods"
 _TEMPLATES = f"{_RESOURCE}/namespaces/default/resourceclaimtemplates"
 DRIVER = "gpu.example.com"
+#: Of every node; see ``_slices``.
+SHARED = "shared"
+DEVICES = ("whole-0", "whole-1", "part-0", "part-1", "part-2", "part-3", SHARED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +46,7 @@ class Options:
     writers: int = 8
     keys: int = 12
     pods: int = 40  # at the same time
+    bookers: int = 6  # clients that allocate devices themselves
     nodes: int = 6
     faults: list[str] = field(default_factory=list)  # these only; empty for all
     patience: float = 60.0
@@ -60,6 +65,7 @@ class Report:
     claims: int = 0
     gaps: int = 0  # in the watch on claims, which had to list anew
     pods: int = 0
+    bookings: Counter[str] = field(default_factory=Counter)  # of the clients that allocate themselves
     restarts: int = 0
     seconds: float = 0.0
 
@@ -70,6 +76,7 @@ class Report:
             "faults: " + ", ".join(f"{name} {n}" for name, n in self.faults.most_common()),
             f"{self.watches} watches with {self.events} events, {self.listings} lists, "
             f"{self.claims} revisions of claims with {self.gaps} gaps, {self.pods} pods ran, "
+            f"{self.bookings['taken']} devices were booked beside them and {self.bookings['refused']} refused, "
             f"{self.restarts} parts that had ended were started again",
             *(f"VIOLATION {violation}" for violation in self.violations[:20]),
         ]
@@ -131,6 +138,7 @@ class _Run:
         bookings = await self._furnish()
         _, first = await self._client(self._fork()).insist("GET", f"{self._load.PATH}?limit=1")
         start = int(first["metadata"]["resourceVersion"])
+        booking = BookingLoad(self._client, DRIVER, ["n-0"], DEVICES, SHARED, self._report.bookings)
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(self._load.watch("faithful", self._fork(), start, resume=True)),
@@ -142,6 +150,7 @@ class _Run:
                 tasks.create_task(self._supervise()),
                 tasks.create_task(self._tell_progress()),
                 *(tasks.create_task(self._live(n, self._fork())) for n in range(self._options.pods)),
+                *(tasks.create_task(booking.book(f"b{n}", self._fork())) for n in range(self._options.bookers)),
             ]  # fmt: skip
             async with asyncio.TaskGroup() as writers:
                 for number in range(self._options.writers):
@@ -315,20 +324,9 @@ class _Run:
 
     def _judge(self, bookings: Bookings) -> None:
         history, report = self._history, self._report
-        events, contradictions = reference(history.watches)
-        known = with_known_outcomes(history.operations, events)
-        unexplained = linearizability.violations(known)
-        if unexplained:
-            self._keep_history(known)
-        report.violations += [
-            *contradictions,
-            *unexplained,
-            *watch_promises.violations(history.watches, events),
-            *watch_promises.lost_writes(history.operations, events),
-            *watch_promises.wrong_listings(history.listings, events),
-            *watch_promises.stale_listings(history.listings),
-            *bookings.violations,
-        ]
+        if found := verdict.violations(history):
+            self._keep_history(history.operations)
+        report.violations += [*found, *bookings.violations]
         report.operations = Counter(f"{o.verb} {o.outcome}" for o in history.operations)
         report.watches, report.listings = len(history.watches), len(history.listings)
         report.events = sum(len(watch.events) for watch in history.watches)
@@ -355,7 +353,7 @@ def _slices(node: str) -> list[dict[str, Any]]:
         *({"name": f"whole-{n}", "attributes": kind("whole")} for n in range(2)),
         *({"name": f"part-{n}", "attributes": kind("part"), "consumesCounters": consumes} for n in range(4)),
         {
-            "name": "shared", "attributes": kind("share"), "allowMultipleAllocations": True,
+            "name": SHARED, "attributes": kind("share"), "allowMultipleAllocations": True,
             "capacity": {"memory": {"value": "10Gi", "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}}},
         },
     ]  # fmt: skip
