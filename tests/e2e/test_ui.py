@@ -316,13 +316,19 @@ def test_axe_finds_nothing_serious_on_any_page(page: Page, cluster: DrayProcess)
     claims = cluster.get("/apis/resource.k8s.io/v1/namespaces/serving/resourceclaims")["items"]
     claim = claims[0]["metadata"]["name"]
     pages = [
-        "overview", "map", "map?group=model&colour=model", "devices", "pods", "classes", "try?cel=device.driver",
+        "overview", "map", "map?group=model&colour=model", "devices", "claims", "pods", "nodes", "classes", "pools", "slices",
+        "try?cel=device.driver", "slice?id=node-1-mig-counters",
         "search?q=node-1", "pod?id=training/huge", f"claim?id=serving/{claim}", "class?id=gpu.example.com",
         "device?id=mig.example.com/node-1-mig/card-0-1g-0", "node?id=node-1", "pool?id=fpga.example.com/node-1-fpga",
     ]  # fmt: skip
     axe = Axe()
     found = []
-    dark = {"overview", "map", "pod?id=training/huge"}  # there only the colours differ
+    dark = {
+        "overview",
+        "map",
+        "map?group=model&colour=model",
+        "pod?id=training/huge",
+    }  # there only the colours differ
     for scheme, several in (("light", pages), ("dark", [one for one in pages if one in dark])):
         page.emulate_media(color_scheme=scheme)
         only: Any = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa"]}

@@ -112,11 +112,11 @@ def list_instances(cluster: Cluster) -> Iterator[DeviceView]:
                 state=DeviceState.ALLOCATED if owner else DeviceState.FREE,
                 holders=(owner,) if owner else (),
                 note="",
-                document=_as_device(named),
+                document=as_device(named),
             )
 
 
-def _as_device(instance: NamedResourcesInstance) -> Device:
+def as_device(instance: NamedResourcesInstance) -> Device:
     """Attributes as devices have them; a quantity shows as its text."""
     found: dict[str, DeviceAttribute] = {}
     for attribute in instance.get("attributes") or ():

@@ -118,8 +118,7 @@ class Board:
         for id in touched.pools:
             self._pool(update, id)
         self._simple(update, "nodes", ((n, cluster.nodes.get(n)) for n in touched.nodes), rows.node_row)
-        slices = cluster.objects["slices"]
-        found = ((name, slices.get(ObjectKey("", name))) for name in touched.slices)
+        found = ((name, cluster.slices.get(name)) for name in touched.slices)
         self._simple(update, "slices", found, rows.slice_row)
         for key in touched.claims:
             self._claim(update, key)

@@ -17,15 +17,19 @@ from dray.api import claims as resource_claims
 from dray.api.groups.resource.classic import bridge
 from dray.api.identity import ObjectKey, object_key
 from dray.explain.allocated import claims_of
+from dray.explain.classic import shows_devices_as_named_resources
 from dray.explain.devices import health as device_health
 from dray.explain.devices.states import DeviceView, devices_of_pool
 from dray.explain.model.cluster import Cluster
 from dray.explain.model.collector import RESOURCES
 from dray.explain.model.snapshot import Snapshot
+from dray.ui import named_resources
 
 if TYPE_CHECKING:
     from dray.api.types.core import Node, Pod
     from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+    from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
+    from dray.api.types.resource_v1alpha2 import ResourceSlice as ClassicSlice
 
 #: Fields whose objects are found by name alone.
 _BY_NAME: Final = ("nodes", "classes", "namespaces", "resource_classes")
@@ -60,6 +64,7 @@ class LiveCluster(Cluster):
         self.objects: dict[str, dict[ObjectKey, Any]] = {name: {} for name in RESOURCES}
         self.touched = Touched()
         self.revision = 0  # counts the changes
+        self.slices: dict[str, ResourceSlice] = {}  # also those of 1.30, in today's shape
         self.pods_of_claim: dict[ObjectKey, set[ObjectKey]] = {}
         self.health: dict[DeviceID, str] = {}
         self._reported: dict[tuple[str, ObjectKey], dict[DeviceID, str]] = {}
@@ -114,6 +119,8 @@ class LiveCluster(Cluster):
         match name:
             case "slices":
                 self._slice(key.name, old, new)
+            case "classic_slices":
+                self._classic_slice(key.name, old, new)
             case "claims" | "classic_claims":
                 self._claim(key, old, new, classic=name == "classic_claims")
             case "pods":
@@ -125,8 +132,8 @@ class LiveCluster(Cluster):
             case "resource_classes":
                 self.touched.classes.add(key.name)
             case "taint_rules":
-                for document in self.objects["slices"].values():
-                    self._slice(object_key(document).name, document, document)
+                for name, document in list(self.slices.items()):
+                    self._slice(name, document, document)
 
     def _slice(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         self.touched.slices.add(name)
@@ -135,22 +142,31 @@ class LiveCluster(Cluster):
                 self.touched.pools.add(_pool_of(document))
         if new is None:
             self.inventory.remove_slice(name)
+            self.slices.pop(name, None)
             return
+        self.slices[name] = new
         rules: dict[ObjectKey, DeviceTaintRule] = self.objects["taint_rules"]
         if rules and self.features.device_taints:
             new = with_taint_rules(new, rules.values())
         self.inventory.add_slice(new)
 
+    def _classic_slice(self, name: str, old: ClassicSlice | None, new: ClassicSlice | None) -> None:
+        if not shows_devices_as_named_resources(self):
+            return
+        if new is None:
+            self._slice(name, self.slices.get(name), None)
+        known: dict[ObjectKey, ClassicSlice] = self.objects["classic_slices"]
+        for pool in {named_resources.pool_of(one) for one in (old, new) if one is not None}:
+            for document in named_resources.slices_of(pool, known.values()):
+                of = object_key(document).name
+                self._slice(of, self.slices.get(of), document)
+
     def _claim(self, key: ObjectKey, old: Any, new: Any, *, classic: bool) -> None:
         self.touched.claims.add(key)
         self.touched.pods.update(self.pods_of_claim.get(key, ()))  # why they wait depends on their claims
         if classic:
-            if new is None:
-                self.claims.pop(key, None)
-            else:
-                typed = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
-                self.claims[key] = cast("ResourceClaim", {**typed, **bridge.as_modern(new)})
-            return
+            old = self.claims.get(key)
+            new = self._modern(new) if new is not None else None
         if new is None:
             self.claims.pop(key, None)
         else:
@@ -165,6 +181,13 @@ class LiveCluster(Cluster):
         for pod in self.pods_of_claim.get(key, ()):
             if (document := self.pods.get(pod)) is not None:
                 self._report(("pod", pod), dict(device_health.reported_by_pod(self, pod, document)))
+
+    def _modern(self, classic: ClassicClaim) -> ResourceClaim:
+        typed = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+        claim = cast("ResourceClaim", {**typed, **bridge.as_modern(cast("dict[str, Any]", classic))})
+        if not shows_devices_as_named_resources(self):
+            return claim
+        return named_resources.with_instances(self, classic, claim)
 
     def _pod(self, key: ObjectKey, old: Pod | None, new: Pod | None) -> None:
         self.touched.pods.add(key)
@@ -242,7 +265,8 @@ class LiveCluster(Cluster):
             release=self.snapshot.release,
             gates=self.snapshot.gates,
             unread=self.snapshot.unread,
-            **{name: tuple(objects.values()) for name, objects in self.objects.items()},
+            **{name: tuple(objects.values()) for name, objects in self.objects.items() if name != "slices"},
+            slices=tuple(self.slices.values()),
         )
         cluster = Cluster(snapshot, filters_nodes=True)
         cluster.usage = self.usage.snapshot()

@@ -33,6 +33,7 @@ COUNTED: Final = (
     "namespaces",
     "classic_claims",
     "classic_templates",
+    "classic_slices",
     "resource_classes",
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from dray.api import claims as resource_claims
@@ -21,8 +21,7 @@ from dray.ui import rows
 from dray.ui.board import Board
 
 if TYPE_CHECKING:
-    from dray.api.identity import ObjectKey
-    from dray.api.types.resource import ResourceSlice
+    pass
 
 OTHERS: Final = "(others)"
 #: Nodes, drivers, classes and capacities with series of their own.
@@ -152,8 +151,7 @@ class Metrics:
 
     def _slices(self) -> Reading:
         found: dict[tuple[str], Counter[str]] = {}
-        slices: Mapping[ObjectKey, ResourceSlice] = self._board.cluster.objects["slices"]
-        for document in slices.values():
+        for document in self._board.cluster.slices.values():
             found.setdefault((document["spec"]["driver"],), Counter())[""] += 1
         for key, counts in _bounded(found, _NAMES, (OTHERS,)):
             yield key, counts[""]

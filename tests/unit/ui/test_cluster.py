@@ -10,6 +10,7 @@ import msgspec
 
 from dray.api.identity import ObjectKey
 from dray.explain import Cluster, list_devices
+from dray.explain.classic import list_instances
 from dray.ui.board import Board
 from dray.ui.cluster import LiveCluster
 from dray.ui.details.parts import timeline
@@ -194,3 +195,54 @@ def test_capacity_that_may_be_shared_is_shown_before_anybody_has_a_share():
     board.refresh()
     row = msgspec.json.decode(board.rows["pools"][f"{given.DRIVER}/n1"])
     assert [one.get("c") for one in row["devices"]] == [[["memory", 0.0, "0 of 80Gi"]], None]
+
+
+def named_slice(name: str, node: str, *instances: str) -> dict[str, Any]:
+    attributes = [{"name": "size", "string": "large"}]
+    return {
+        "metadata": {"name": name},
+        "nodeName": node,
+        "driverName": given.DRIVER,
+        "namedResources": {"instances": [{"name": one, "attributes": attributes} for one in instances]},
+    }
+
+
+def structured_claim(name: str, *instances: str) -> dict[str, Any]:
+    results = [{"namedResources": {"name": one}} for one in instances]
+    handle = {"driverName": given.DRIVER, "structuredData": {"nodeName": "n1", "results": results}}
+    status = {"allocation": {"resourceHandles": [handle]}} if instances else {}
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": {"resourceClassName": "cat"},
+        "status": status,
+    }
+
+
+def test_named_resources_of_structured_parameters_are_devices():
+    cluster = LiveCluster(release="1.30")
+    board = Board(cluster)
+
+    def shown() -> dict[str, tuple[str, str, tuple[str, ...]]]:
+        board.refresh()
+        again = cluster.frozen()
+        assert states(cluster) == {
+            str(view.id): (view.state.value, view.note, tuple(map(str, view.holders)))
+            for view in list_instances(again)
+        }
+        return states(cluster)
+
+    cluster.put("classic_slices", named_slice("first", "n1", "tom"))
+    cluster.put("classic_slices", named_slice("second", "n1", "felix"))
+    cluster.put("classic_claims", structured_claim("c", "felix"))
+    assert {id.rpartition("/")[2]: state for id, (state, _, _) in shown().items()} == {
+        "tom": "free",
+        "felix": "allocated",
+    }
+    assert board.rows["slices"].keys() == {"first", "second"}
+    assert b'"devices":["gpu.example.com/n1/felix"]' in board.rows["claims"]["default/c"]
+    cluster.put("classic_claims", structured_claim("c"))
+    cluster.remove("classic_slices", named_slice("first", "n1", "tom"))
+    assert {id.rpartition("/")[2]: state for id, (state, _, _) in shown().items()} == {"felix": "free"}
+    cluster.remove("classic_slices", named_slice("second", "n1", "felix"))
+    assert shown() == {}
+    assert not board.rows["pools"] and not board.rows["slices"]

@@ -59,6 +59,11 @@ def claim_page(board: Board, id: str) -> Page | None:
             ("Parameters", f"{reference.get('kind')} {reference.get('name')}" if reference else NONE),
         ]
         sections.append(Facts("Classic claim", more))
+        given: list[Sequence[Cell]] = [
+            (device_link(device_id(one)),) for one in resource_claims.allocation_results(claim)
+        ]
+        if given:
+            sections.append(Table("What it has", ("Device",), given))
     else:
         columns = ("Request", "Class", "Wanted", "Selectors", "Tolerations")
         sections.append(Table("What it asks for", columns, list(_requests(board, claim)), "Nothing."))
@@ -79,7 +84,7 @@ def claim_page(board: Board, id: str) -> Page | None:
         )
     for one in (claim.get("status") or {}).get("devices") or ():
         sections += reported_status(f"{one['driver']}/{one['pool']}/{one['device']}", one)
-    sections.append(yaml_text(claim))
+    sections.append(yaml_text(claim if classic is None else classic))
     return Page(
         "claim",
         id,

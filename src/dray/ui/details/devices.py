@@ -37,7 +37,6 @@ from dray.ui.details.parts import (
 
 if TYPE_CHECKING:
     from dray.api.types import resource
-    from dray.api.types.resource import ResourceSlice
     from dray.ui.board import Board
     from dray.ui.cluster import LiveCluster
 
@@ -199,9 +198,10 @@ def pool_page(board: Board, id: str) -> Page | None:
 
 
 def slice_page(board: Board, id: str) -> Page | None:
-    document: ResourceSlice | None = board.cluster.objects["slices"].get(ObjectKey("", id))
+    document = board.cluster.slices.get(id)
     if document is None:
         return None
+    written = board.cluster.objects["classic_slices"].get(ObjectKey("", id), document)
     spec = document["spec"]
     pool = PoolID(spec["driver"], spec["pool"]["name"])
     where: Atom = node_cell(board, spec.get("nodeName") or "")
@@ -235,5 +235,5 @@ def slice_page(board: Board, id: str) -> Page | None:
             for counter, value in (one.get("counters") or {}).items()
         ]
         sections.append(Table("Counters", ("Counter set", "Counter", "Amount"), lines))
-    sections.append(yaml_text(document))
+    sections.append(yaml_text(written))
     return Page("slice", id, id, uid=document["metadata"].get("uid") or "", sections=sections)

@@ -83,6 +83,8 @@ def involved(board: Board, kind: str, id: str) -> tuple[str, str]:
     )
     key = split_key(id) if kind in ("pod", "claim") else ObjectKey("", id)
     document: Object | None = board.cluster.objects.get(name, {}).get(key)
+    if document is None and kind == "slice":
+        document = board.cluster.slices.get(id)
     if document is None and kind == "claim":
         document = board.cluster.claims.get(key)
     if document is None and kind == "class":

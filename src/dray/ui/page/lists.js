@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { devices, devicesOf, sortable, store } from "./store.js";
 import { get, set, to, toObject } from "./router.js";
-import { age, chip, link, mark, plural, stateBar, stateName } from "./parts.js";
+import { age, chip, link, mark, noDevices, plural, stateBar, stateName } from "./parts.js";
 import { reveal, sorted, table } from "./table.js";
 
 const dim = (text) => h("span", { class: "dim" }, text);
@@ -51,6 +51,7 @@ export const LISTS = {
       { name: "note", title: "Note", width: "minmax(8rem, 1.4fr)", cell: (row) => h("span", { class: "dim", title: row.note }, row.note) },
     ],
     empty: "No device matches.",
+    none: noDevices,
   },
   claims: {
     label: "claim", kind: "claim",
@@ -67,6 +68,7 @@ export const LISTS = {
       created,
     ],
     empty: "No claim matches.",
+    none: () => "There is no claim yet.",
   },
   pods: {
     label: "pod", kind: "pod",
@@ -112,6 +114,7 @@ export const LISTS = {
       { name: "bar", title: "By state", width: "minmax(10rem, 2fr)", cell: (row) => stateBar(row.counts) },
     ],
     empty: "No node matches.",
+    none: () => "There is no node yet.",
   },
   pools: {
     label: "pool", kind: "pool",
@@ -128,6 +131,7 @@ export const LISTS = {
       { name: "bar", title: "By state", width: "minmax(9rem, 1.4fr)", cell: (row) => stateBar(countStates(devicesOf(row))) },
     ],
     empty: "No pool matches.",
+    none: () => "There is no pool yet.",
   },
   slices: {
     label: "slice", kind: "slice",
@@ -143,6 +147,7 @@ export const LISTS = {
       created,
     ],
     empty: "No slice matches.",
+    none: () => "There is no slice yet.",
   },
 };
 
@@ -188,7 +193,8 @@ export function listView(name, scroller) {
             name === "devices" ? mark(value) : null, value);
         })) : null),
     table({
-      columns: list.columns, rows: found.rows, label: list.label, empty: list.empty, scroller, selected,
+      columns: list.columns, rows: found.rows, label: list.label, scroller, selected,
+      empty: get("q") || chosen.length || get("ns") || get("node") || !list.none ? list.empty : list.none(),
       href: (row) => toObject(list.kind, row.id),
       onselect: (index) => { selected = index; },
     }),

@@ -70,7 +70,7 @@ export function table({ columns, rows, href, label, empty, scroller, selected, o
       ? h("div", { class: "table", role: "table", "aria-label": `${label}s`, "aria-rowcount": String(rows.length + 1) },
           h("div", { role: "rowgroup" }, head),
           h("div", { class: "body", role: "rowgroup", css: { height: `${rows.length * ROW}px` }, wants: body }))
-      : h("p", { class: "empty" }, empty),
+      : h("div", { class: "empty" }, empty),
   );
 }
 
