@@ -37,6 +37,16 @@ def test_a_page_works_as_it_stands(name: str, tool: Callable[[str], str]) -> Non
     pages.execute(DOCS / name, kubectl=tool("kubectl-1.36"))
 
 
+@pytest.mark.xdist_group("pages")
+def test_the_pages_of_the_seeds_can_be_typed_one_after_the_other(tool: Callable[[str], str]) -> None:
+    """On one data directory, which three releases use in turn."""
+    names = ("kubernetes-1.27", "kubernetes-1.30", "kubernetes-1.32", "hands-on")
+    forget = "rm -rf ~/.kube/cache/discovery"  # dray up prints such a line
+    pages.execute(
+        *(DOCS / "seeds" / f"{name}.md" for name in names), kubectl=tool("kubectl-1.36"), before=forget
+    )
+
+
 @pytest.mark.xdist_group("examples")
 def test_the_tour_of_the_readme_works_after_make_up(tool: Callable[[str], str]) -> None:
     pages.execute(ROOT / "README.md", kubectl=tool("kubectl-1.36"), before="dray up --detach")

@@ -140,9 +140,9 @@ class Shell:
         return jobs.splitlines()
 
 
-def execute(page: Path, *, kubeconfig: Path | None = None, kubectl: str, before: str = "") -> None:
-    """Do what the page says, clean-up included. Without a kubeconfig the page starts a cluster of its own, unless the
-    command ``before`` the page has done so.
+def execute(*pages: Path, kubeconfig: Path | None = None, kubectl: str, before: str = "") -> None:
+    """Do what the pages say, clean-up included. Without a kubeconfig each starts a cluster of its own, unless the
+    command ``before`` it has done so.
 
     The working directory looks like the repository and the home directory is empty; both are gone afterwards.
     """
@@ -162,20 +162,21 @@ def execute(page: Path, *, kubeconfig: Path | None = None, kubectl: str, before:
         environment["KUBECONFIG"] = str(kubeconfig)
     shell = Shell(work, environment)
     try:
-        if before:
-            _type(shell, Command(before, ""))
-        for step in steps(page.read_text()):
-            if isinstance(step, File):
-                (work / step.name).write_text(step.text)
-            else:
-                _type(shell, step)
+        for page in pages:
+            if before:
+                _type(shell, Command(before, ""))
+            for step in steps(page.read_text()):
+                if isinstance(step, File):
+                    (work / step.name).write_text(step.text)
+                else:
+                    _type(shell, step)
         left = shell.close()
     finally:
         subprocess.run([DRAY, "down"], env=environment, capture_output=True, check=False)
         with contextlib.suppress(AssertionError, OSError, ValueError):
             shell.close()
         shutil.rmtree(home, ignore_errors=True)
-    assert not left, f"{page}: the clean-up leaves {left}"
+    assert not left, f"{', '.join(map(str, pages))}: the clean-up leaves {left}"
 
 
 def _type(shell: Shell, command: Command) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from dray.api.release import EffectiveVersion, SettingError
 from dray.api.user import UserInfo
 from dray.app import components as parts
-from dray.app import controlplane, datadir
+from dray.app import controlplane, datadir, other_releases
 from dray.app.dashboard import Dashboard, open_dashboard, run_dashboard
 from dray.app.kubectl_cache import stale_discovery
 from dray.app.options import Address, OptionError, ServerOptions
@@ -192,6 +192,7 @@ async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio
     server_options = options.server
     with datadir.locked(server_options.data), controlplane.component_logs(server_options.data):
         async with run_server(server_options, clock=options.clock) as server:
+            await other_releases.leave_behind(server.api)
             dashboard = open_dashboard(options.ui, server_options.data) if options.ui is not None else None
             cluster = RunningCluster(options, server, dashboard=dashboard)
             await parts.withdraw_announcements(cluster)

@@ -59,6 +59,10 @@ class Undecodable(InternalError):
     """A stored value that is no object of its kind in a version that is known; it is never written."""
 
 
+class UnknownVersion(Undecodable):
+    """An object in a version that this release does not know; another release wrote it."""
+
+
 class _StoredType(msgspec.Struct):
     """What a stored JSON document must say; that the rest is JSON is checked on the way."""
 
@@ -236,7 +240,7 @@ class Codecs:
         if codec is None and self.kind.custom:
             codec = self.storage  # its definition may have lost the version since
         if codec is None or kind != self.kind.kind or group != self.kind.group:
-            raise Undecodable(
+            raise UnknownVersion(
                 f'it is stored as kind "{kind}" of version "{api_version}", which is not known here'
             )
         return codec

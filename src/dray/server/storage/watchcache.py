@@ -288,7 +288,7 @@ class WatchCache:
             shown = f'{qualified(kind.plural, kind.group)} "{key.rpartition("/")[2]}"'
             message = f"{shown} cannot be read from storage ({self.prefix}{key}): {e.message}"
             details = {"name": key.rpartition("/")[2], "group": kind.group, "kind": kind.plural}
-            self._undecodable[key] = Undecodable(message, details=details)
+            self._undecodable[key] = type(e)(message, details=details)
             log.error("%s", message)
             return None
         self._undecodable.pop(key, None)
