@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import Any
 from urllib.parse import urlencode
@@ -170,6 +171,32 @@ async def test_an_object_larger_than_etcd_takes_is_refused():
     assert await it.send("POST", path, {**body, "metadata": {"name": "b"}}) == 413
     note = {"metadata": {"annotations": {"a": "x" * 100_000}}}
     assert await it.send("PATCH", f"{path}/a", note, "application/merge-patch+json") == 413
+
+
+async def test_what_is_stored_can_be_read_whatever_expressions_came_before():
+    """A deep expression needs a deeper stack. Documents must not be let in that only such a stack can read."""
+    server = await make_server(served=None)
+    it, limit = Attacked(server), sys.getrecursionlimit()
+    expression = {"cel": {"expression": "[" * 240 + "1" + "]" * 240 + " == []"}}
+    classes = "/apis/resource.k8s.io/v1/deviceclasses"
+    body = {"metadata": {"name": "deep"}, "spec": {"selectors": [expression]}}
+    assert await it.send("POST", classes, body, dryRun="All") == 201
+    assert sys.getrecursionlimit() == limit
+    path = "/apis/apps/v1/namespaces/default/controllerrevisions"
+    for depth, codes in ((390, (201, 409)), (450, (400,)), (5_000, (400,)), (100_000, (400,))):
+        data = b'{"a":' * depth + b"1" + b"}" * depth
+        document = b'{"metadata":{"name":"d%d"},"revision":1,"data":%b}' % (depth, data)
+        assert await it.send("POST", path, document) in codes, depth
+    for kind in ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf"):
+        request = Request("GET", f"{path}/d390", headers=Headers([("accept", kind)]), user=ROOT)
+        assert (await ResponseWriter(server.api).serve(request)).code == 200, kind
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    assert await it.send("PATCH", f"{path}/d390", labels, "application/merge-patch+json") == 200
+    applied = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, **labels}
+    assert (
+        await it.send("PATCH", f"{path}/d390", applied, "application/apply-patch+yaml", fieldManager="f")
+        == 200
+    )
 
 
 NUMBERS = ("9" * 5000, "²", "-1", "9223372036854775807", "99999999999")

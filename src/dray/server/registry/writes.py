@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from dray.api import errors
 from dray.api.errors import StatusError
 from dray.api.objects import MOST_STORED
+from dray.api.schema.gojson import TOO_DEEP
+from dray.api.schema.nesting import is_too_deep
 from dray.api.scheme.kinds import Object
 from dray.server.endpoints.call import Call
 from dray.server.registry import fencing
@@ -101,15 +103,18 @@ async def insert(call: Call, key: str, obj: Object) -> Document:
     return _after_write(cache, key, obj, revision)
 
 
-def _check_size(value: bytes, before: int = 0) -> None:
-    """Refuse what etcd would refuse: defaults and admission may have added to what was sent.
+def _check_size(value: bytes, before: bytes = b"") -> None:
+    """Refuse what etcd would refuse, and what no reader could read again: defaults and admission may have added to what
+    was sent.
 
-    An object that is too large already may stay so, or it could not even lose its finalizers.
+    An object that is too large or too deep already may stay so, or it could not even lose its finalizers.
     """
-    if len(value) > max(MOST_STORED, before):
+    if len(value) > max(MOST_STORED, len(before)):
         raise errors.RequestEntityTooLarge(
             f"the object would have {len(value)} bytes in storage; at most {MOST_STORED} are stored"
         )
+    if is_too_deep(value) and not is_too_deep(before):
+        raise errors.BadRequest(TOO_DEEP)
 
 
 def check_absent(call: Call, key: str) -> None:
@@ -140,7 +145,7 @@ async def replace(call: Call, current: Document, new: Object) -> Document | Stal
         value, stored = current.stored(new)
     else:
         value = cache.codecs.value(new)
-    _check_size(value, len(original.value or b""))
+    _check_size(value, original.value or b"")
     if _same(home.codecs, original, stored, value):
         return current
     home.announce(value, stored)

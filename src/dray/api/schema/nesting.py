@@ -1,0 +1,27 @@
+"""How deep a JSON document nests, from its bytes: without recursion, so that the answer does not depend on the stack."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: Deeper than any object of Kubernetes. Readers recurse, and Python's own limit leaves them twice as much.
+MOST: Final = 400
+
+_TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_OTHERS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def is_too_deep(data: bytes) -> bool:
+    """Whether sound JSON nests deeper than ``MOST``."""
+    if data.count(b"{") + data.count(b"[") <= MOST:
+        return False
+    depth = 0
+    for byte in _TEXT.sub(b"", data).translate(None, _OTHERS):
+        if byte in b"[{":
+            depth += 1
+            if depth > MOST:
+                return True
+        else:
+            depth -= 1
+    return False
