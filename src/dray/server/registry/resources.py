@@ -25,7 +25,7 @@ BeginWrite = Callable[[Any, Any], AbstractContextManager[None]]
 
 
 class Behind(Exception):
-    """The outcome rests on something that another server may have changed without our having heard of it yet."""
+    """A write would rest on something that another server may have written without our having heard of it yet."""
 
 
 class Companions(Protocol):
@@ -34,9 +34,9 @@ class Companions(Protocol):
     def operations(self, key: str, old: Any, new: Any, *, fresh: bool) -> Sequence[Operation]:
         """What belongs to the write that replaces ``old`` (None: create) by ``new`` (None: delete), or a StatusError.
 
-        A record that has changed makes the transaction fail, so what is written is right on any server. A refusal, or
-        what is read beside the records, has no such guard: ``Behind`` asks for caches that are as new as the store. With
-        ``fresh`` they are.
+        A record that has changed makes the transaction fail, so what is written is right on any server. What is read
+        beside the records has no such guard: ``Behind`` asks for caches that are as new as the store. With ``fresh``
+        they are.
         """
         ...
 

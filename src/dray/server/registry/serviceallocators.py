@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from dray.api import errors
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
-from dray.server.registry.resources import Behind, Resources
+from dray.server.registry.resources import Resources
 from dray.server.storage.keycache import KeyCache
 from dray.server.storage.watchcache import WatchCache
 from dray.store.interface import Delete, KeyValue, Operation, Put, Store
@@ -64,8 +64,6 @@ class ServiceRecords:
             at = f"{PREFIX}{what}"
             record = self._records.get(at)
             if record is not None and record.value.decode() != key and self._counts(record, what):
-                if not fresh:
-                    raise Behind
                 name = key.rpartition("/")[2]
                 problem = f"{what} was allocated to service {record.value.decode()} at the same time; please try again"
                 raise errors.conflict("services", "", name, problem)

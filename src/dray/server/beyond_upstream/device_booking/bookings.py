@@ -57,11 +57,11 @@ class DeviceBookings:
         neither its capacity nor its counters, so it catches up before it books such a device.
         """
         decided = self.decide(key, old, new)
-        if not fresh and (isinstance(decided, Refusal) or (decided and self._unpublished(new))):
-            raise Behind
         if isinstance(decided, Refusal):
             name = key.rpartition("/")[2]
             raise errors.conflict("resourceclaims", "resource.k8s.io", name, decided.problem)
+        if decided and not fresh and self._unpublished(new):
+            raise Behind
         return decided
 
     def _unpublished(self, claim: ResourceClaim | None) -> bool:
