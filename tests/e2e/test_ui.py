@@ -250,6 +250,9 @@ def test_rights_on_one_namespace_are_enough_and_the_page_says_what_it_cannot_see
         expect(notice).to_contain_text("those of namespace serving are shown")
         waiting = page.get_by_role("region", name="Waiting")
         expect(waiting).not_to_contain_text("training/")
+        expect(waiting).to_contain_text("cannot allocate all claims")  # the scheduler's words
+        expect(page.locator("main")).to_contain_text("You may not read ResourceSlices")
+        expect(page.locator("nav a", has_text="Devices")).to_have_text("Devices–")
         waiting.get_by_role("link", name="serving/ranker").click()
         expect(page.locator(".why")).to_contain_text("why cannot be told, as you may not read Node")
         page.context.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api import claims as pod_claims
 from dray.api import pods
@@ -38,6 +38,10 @@ class PodClaims(NamedTuple):
     facts: list[str]
     advice: list[str]
     refused: bool = False
+
+
+#: Kinds without which it cannot be told why a pod waits.
+NEEDED: Final = ("Node", "ResourceSlice", "DeviceClass")
 
 
 def explain_pod(cluster: Cluster, key: ObjectKey, *, progress: Progress | None = None) -> Explanation:
@@ -150,7 +154,7 @@ def explain_claim(cluster: Cluster, key: ObjectKey, *, progress: Progress | None
 
 def _not_allowed_to_read(cluster: Cluster, subject: str, said: str) -> Explanation | None:
     """The explanation for a user who may not read nodes or devices, without which there is no other; None if they may."""
-    missing = [kind for kind in ("Node", "ResourceSlice", "DeviceClass") if kind in cluster.snapshot.unread]
+    missing = [kind for kind in NEEDED if kind in cluster.snapshot.unread]
     if not missing:
         return None
     return Explanation(

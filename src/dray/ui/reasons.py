@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from dray.api.identity import ObjectKey
-from dray.explain.explainer import explain_claim, explain_pod
+from dray.explain.explainer import NEEDED, explain_claim, explain_pod
 from dray.explain.model.cluster import Cluster
 from dray.explain.model.explanation import Explanation
 from dray.ui.cluster import LiveCluster
@@ -37,6 +37,10 @@ class Explainer:
         if self._frozen is None or self._frozen[0] != self._live.revision:
             self._frozen = self._live.revision, self._live.frozen()
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._frozen[1])
+
+    def lacks(self, kinds: Iterable[str]) -> bool:
+        """Whether one of these kinds may not be read."""
+        return bool(set(kinds) & set(self._live.snapshot.unread))
 
     async def explain(self, kind: str, key: ObjectKey) -> Explanation | None:
         """None: there is no such pod or claim."""
@@ -77,6 +81,8 @@ class Reasons:
             await self._wake.wait()
             self._wake.clear()
             began = time.monotonic()
+            # Where nothing can be explained, the scheduler's own words say more than that.
+            blind = self._explainer.lacks(NEEDED)
             wanted = sorted(self._wanted, key=lambda key: key in self._known)  # those not explained yet first
             for key in wanted:
                 if key not in self._wanted:
@@ -87,6 +93,8 @@ class Reasons:
                     log.exception("pod %s could not be explained", key)
                     continue
                 text = "" if found is None or found.well else found.headline
+                if blind and found is not None:
+                    text = found.scheduler
                 if text and self._known.get(key) != text:
                     self._known[key] = text
                     self._changed(key)

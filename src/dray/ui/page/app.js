@@ -8,6 +8,7 @@ import { mapKey, mapView } from "./map.js";
 import { LISTS, listKey, listView, searchKey, searchView } from "./lists.js";
 import { OBJECTS, detailView } from "./detail.js";
 import { tryView } from "./trypage.js";
+import { unreadable } from "./parts.js";
 
 const VIEWS = [
   ["overview", "Overview"], ["map", "Map"], null,
@@ -15,6 +16,9 @@ const VIEWS = [
   ["nodes", "Nodes"], ["classes", "Classes"], ["pools", "Pools"], ["slices", "Slices"], null,
   ["try", "Try"],
 ];
+const KINDS = {
+  devices: "ResourceSlice", pools: "ResourceSlice", slices: "ResourceSlice", claims: "ResourceClaim", pods: "Pod", nodes: "Node", classes: "DeviceClass",
+};
 const KEYS = [
   ["/", "search"], ["?", "this list"], ["↑ ↓", "go through a table or what was found"], ["← ↑ ↓ →", "go through the map"],
   ["Enter", "open what is selected"], ["Esc", "close, clear the search, or go back up"],
@@ -107,7 +111,7 @@ function navigation(view) {
   show(place("nav"),
     VIEWS.map((one) => one
       ? h("a", { href: to(one[0]), "aria-current": group === one[0] ? "page" : undefined }, one[1],
-          counts[one[0]] !== undefined && store.ready ? h("span", { class: "number" }, counts[one[0]].toLocaleString("en")) : null)
+          counts[one[0]] !== undefined && store.ready ? h("span", { class: "number" }, unreadable(KINDS[one[0]]) ? "–" : counts[one[0]].toLocaleString("en")) : null)
       : h("span", { class: "rule", "aria-hidden": "true" })),
     h("p", { class: "about" }, [store.hello.cluster, store.hello.release ? `Kubernetes ${store.hello.release}` : "", store.hello.version ? `dray ${store.hello.version}` : ""]
       .filter(Boolean).map((text) => h("span", null, text))));

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { devices, devicesOf, sortable, store } from "./store.js";
 import { get, set, to, toObject } from "./router.js";
-import { age, chip, link, mark, noDevices, plural, stateBar, stateName } from "./parts.js";
+import { age, chip, link, mark, noDevices, nothing, plural, stateBar, stateName } from "./parts.js";
 import { reveal, sorted, table } from "./table.js";
 
 const dim = (text) => h("span", { class: "dim" }, text);
@@ -68,7 +68,7 @@ export const LISTS = {
       created,
     ],
     empty: "No claim matches.",
-    none: () => "There is no claim yet.",
+    none: () => nothing("ResourceClaim", "claim"),
   },
   pods: {
     label: "pod", kind: "pod",
@@ -97,7 +97,8 @@ export const LISTS = {
       { name: "selectors", title: "Selectors", width: "minmax(14rem, 3fr)", cell: (row) => (row.selectors || []).length ? h("code", { title: row.selectors.join("\n") }, row.selectors.join(" && ")) : dim(row.driver ? `driver ${row.driver} chooses` : "every device") },
       created,
     ],
-    empty: "There is no class.",
+    empty: "No class matches.",
+    none: () => nothing("DeviceClass", "class"),
   },
   nodes: {
     label: "node", kind: "node",
@@ -114,7 +115,7 @@ export const LISTS = {
       { name: "bar", title: "By state", width: "minmax(10rem, 2fr)", cell: (row) => stateBar(row.counts) },
     ],
     empty: "No node matches.",
-    none: () => "There is no node yet.",
+    none: () => nothing("Node", "node"),
   },
   pools: {
     label: "pool", kind: "pool",
@@ -131,7 +132,7 @@ export const LISTS = {
       { name: "bar", title: "By state", width: "minmax(9rem, 1.4fr)", cell: (row) => stateBar(countStates(devicesOf(row))) },
     ],
     empty: "No pool matches.",
-    none: () => "There is no pool yet.",
+    none: () => nothing("ResourceSlice", "pool"),
   },
   slices: {
     label: "slice", kind: "slice",
@@ -147,7 +148,7 @@ export const LISTS = {
       created,
     ],
     empty: "No slice matches.",
-    none: () => "There is no slice yet.",
+    none: () => nothing("ResourceSlice", "slice"),
   },
 };
 

@@ -3,7 +3,7 @@
 import { h, svg } from "./dom.js";
 import { devices, sortable, store } from "./store.js";
 import { get, set, to } from "./router.js";
-import { age, clock, empty, mark, meaning, noDevices, panel, plural, stateBar, stateName } from "./parts.js";
+import { age, clock, empty, mark, meaning, noDevices, panel, plural, stateBar, stateName, unreadable } from "./parts.js";
 
 const GROUPS = ["driver", "class", "model", "node"];
 const PENDING = 12;
@@ -12,7 +12,7 @@ export function overviewView() {
   const counts = store.overview.states;
   return [
     h("div", { class: "heading" }, h("h1", null, "Overview")),
-    tiles(counts),
+    unreadable("ResourceSlice") ? null : tiles(counts),
     h("div", { class: "columns" },
       h("div", { class: "wide" }, waiting(), breakdown()),
       h("div", { class: "narrow" }, chart(), news())),
@@ -104,7 +104,9 @@ function chart() {
   const last = samples[samples.length - 1];
   const first = samples[0];
   let drawing = empty("Nothing has been seen yet.");
-  if (last && store.overview.states.length) {
+  if (unreadable("ResourceSlice")) {
+    drawing = noDevices();
+  } else if (last && store.overview.states.length) {
     const now = [Date.now() / 1000, ...store.overview.states];
     const points = [...samples, now];
     const most = Math.max(1, ...points.map((one) => one.slice(1).reduce((a, b) => a + b, 0)));

@@ -95,9 +95,17 @@ export function empty(...text) {
   return h("p", { class: "empty" }, text);
 }
 
+// Whether nothing of a kind may be read; of one that may be read in a namespace, that is shown.
+export const unreadable = (kind) => store.hello.unread.includes(kind) && !store.hello.limited.includes(kind);
+
+// What a list says that has nothing to show though nothing was filtered.
+export function nothing(kind, word) {
+  return unreadable(kind) ? `You may not read kind ${kind}, so none can be shown.` : `There is no ${word} yet.`;
+}
+
 // Why there is no device: nobody has published one, they may not be read, or drivers of classic classes keep them to themselves.
 export function noDevices() {
-  if (store.hello.unread.includes("ResourceSlice")) return empty("You may not read ResourceSlices, so no device can be shown.");
+  if (unreadable("ResourceSlice")) return empty("You may not read ResourceSlices, so no device can be shown.");
   const classic = [...store.classes.values()].some((row) => row.driver);
   if (!classic) return empty("There is no device yet.");
   return empty("No device is published: drivers of resource classes keep theirs to themselves. ", h("a", { href: to("claims") }, "Claims"), " say what is allocated.");
