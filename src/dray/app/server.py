@@ -75,6 +75,7 @@ _DRAIN_SECONDS = 5.0
 _ASSEMBLED = (
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/storage-readiness",
     "poststarthook/start-service-ip-repair-controllers",
     "poststarthook/start-kube-aggregator-informers",
     "poststarthook/apiservice-registration-controller",

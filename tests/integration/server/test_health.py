@@ -17,6 +17,7 @@ async def test_checks_have_upstreams_names_and_are_counted(tmp_path: Path):
             "etcd",
             "informer-sync",
             "poststarthook/crd-informer-synced",
+            "poststarthook/storage-readiness",
             "poststarthook/bootstrap-controller",
             "autoregister-completion",
         ):
