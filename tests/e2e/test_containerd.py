@@ -69,4 +69,12 @@ def test_pods_on_containerd_have_their_devices_and_answer(tool: Callable[[str], 
         node = kubectl("get", "pod", "p", "-o", "jsonpath={.spec.nodeName}")
         usage = kubectl("get", "--raw", f"/api/v1/nodes/{node}/proxy/metrics/resource")
         assert 'container_memory_working_set_bytes{container="main",pod="p",namespace="default"}' in usage
-        kubectl("delete", "pod", "p", "--timeout=30s")
+        privileged = {**container, "securityContext": {"privileged": True}, "resources": {}}
+        driver = {"containers": [privileged], "hostPID": True, "terminationGracePeriodSeconds": 1}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "driver"}, "spec": driver}
+        kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+        kubectl("wait", "--for=condition=Ready", "pod/driver", "--timeout=30s")
+        assert f"\n{os.getpid()} " in kubectl(
+            "exec", "driver", "--", "sh", "-c", "cd /proc && echo && stat -c '%n ' *"
+        )
+        kubectl("delete", "pod", "p", "driver", "--timeout=30s")

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from dray.api import pods
 from dray.api.compute import ComputeResources, compute_resources, minus, plus, pod_requests
 from dray.node.pod_actions import Failure
 
 if TYPE_CHECKING:
-    from dray.api.types.core import ContainerPort, Pod
+    from dray.api.types.core import Container, ContainerPort, Pod, PodSpec
 
 EVERYWHERE = ("", "0.0.0.0", "::")
 
 
 def rejection(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, str]) -> Failure | None:
     """Why the node must refuse a pod beside the others that run on it; None if it can run."""
-    asked = pod_requests(pod["spec"])
+    asked = _requests(pod)
     if asked.empty and not any(host_ports(pod)):
         return None
     beside = list(others)
@@ -33,7 +34,7 @@ def lacking(asked: ComputeResources, others: Iterable[Pod], allocatable: Mapping
         return None
     used = ComputeResources()
     for other in others:
-        used = plus(used, pod_requests(other["spec"]))
+        used = plus(used, _requests(other))
     total = compute_resources(allocatable)
     left = minus(total, used)
     for name, wanted, free, taken, whole in _amounts(asked, left, used, total):
@@ -43,9 +44,28 @@ def lacking(asked: ComputeResources, others: Iterable[Pod], allocatable: Mapping
     return None
 
 
+def _requests(pod: Pod) -> ComputeResources:
+    """What a pod takes of the node's own. Extended resources for which it has a claim are no part of that."""
+    spec, claim = pod["spec"], pods.extended_resource_claim(pod)
+    if claim is None:
+        return pod_requests(spec)
+    served = {(m["containerName"], m["resourceName"]) for m in claim.get("requestMappings") or ()}
+
+    def without(container: Container) -> Container:
+        resources = container.get("resources") or {}
+        asked = resources.get("requests") or {}
+        left = {name: amount for name, amount in asked.items() if (container["name"], name) not in served}
+        return {**container, "resources": {**resources, "requests": left}}
+
+    changed: PodSpec = {**spec, "containers": [without(c) for c in spec["containers"]]}
+    if "initContainers" in spec:
+        changed["initContainers"] = [without(c) for c in spec["initContainers"]]
+    return pod_requests(changed)
+
+
 def resize_obstacle(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, str]) -> Failure | None:
     """Why a pod cannot have the resources that it asks for now: never on this node, or not beside the others."""
-    asked = pod_requests(pod["spec"])
+    asked = _requests(pod)
     if never := lacking(asked, (), allocatable):
         return Failure("Infeasible", never.message)
     if now := lacking(asked, others, allocatable):

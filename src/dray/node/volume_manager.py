@@ -372,6 +372,7 @@ def mounts(container: Container, provided: MountedVolumes, *, env: Mapping[str, 
                 sub_path=sub_path,
                 target=entry["mountPath"],
                 read_only=content or bool(entry.get("readOnly")),
+                propagation=entry.get("mountPropagation") or "",
             )
         )
     return tuple(out)

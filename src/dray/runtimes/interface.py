@@ -33,6 +33,8 @@ class Mount:
     target: str
     sub_path: str = ""
     read_only: bool = False
+    #: A volume's mountPropagation: HostToContainer or Bidirectional.
+    propagation: str = ""
     kind: str = ""
     options: tuple[str, ...] = ()
 
@@ -96,6 +98,13 @@ class SandboxConfig:
     attempt: int = 0
     hostname: str = ""
     host_network: bool = False
+    host_pid: bool = False
+    host_ipc: bool = False
+    #: The containers of the pod see one another's processes.
+    shares_processes: bool = False
+    #: Some container of the pod is privileged, which runtimes want to know beforehand.
+    privileged: bool = False
+    sysctls: Mapping[str, str] = field(default_factory=dict)
     #: Users of the pod are those of the host; otherwise it wants a user namespace.
     host_users: bool = True
     log_directory: Path = Path()

@@ -52,3 +52,14 @@ def test_a_resize_waits_for_others_or_can_never_be() -> None:
     assert resize_obstacle(pod({"cpu": "2"}), others, NODE) is None
     later, never = (resize_obstacle(pod({"cpu": cpu}), others, NODE) for cpu in ("3", "5"))
     assert (later and later.reason, never and never.reason) == ("Deferred", "Infeasible")
+
+
+def test_an_extended_resource_that_a_claim_serves_is_not_taken_from_the_node():
+    """A device plugin that was removed leaves the count 0 behind, on a node whose driver now serves the resource."""
+    served = pod({"example.com/gpu": "1"})
+    mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
+    served["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "x", "requestMappings": [mapping]}}
+    counts_none = {**NODE, "example.com/gpu": "0"}
+    assert rejection(served, [], counts_none) is None
+    assert rejection(pod({"example.com/gpu": "1"}), [], counts_none) is not None
+    assert rejection(pod({"example.com/gpu": NODE["example.com/gpu"]}), [served], NODE) is None

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Container,
         Pod,
         PodSecurityContext,
+        PodSpec,
         ResourceRequirements,
         SeccompProfile,
         Secret,
@@ -78,12 +79,18 @@ def sandbox_config(
     runtime_handler: str = "",
 ) -> SandboxConfig:
     metadata, spec = pod["metadata"], pod["spec"]
+    security: PodSecurityContext = spec.get("securityContext") or {}
     return SandboxConfig(
         uid=metadata["uid"],
         name=metadata["name"],
         namespace=metadata["namespace"],
         hostname=hostname(pod, node.name),
         host_network=bool(spec.get("hostNetwork")),
+        host_pid=bool(spec.get("hostPID")),
+        host_ipc=bool(spec.get("hostIPC")),
+        shares_processes=bool(spec.get("shareProcessNamespace")),
+        privileged=_is_privileged(spec),
+        sysctls={s["name"]: s["value"] for s in security.get("sysctls") or ()},
         host_users=spec.get("hostUsers") is not False,
         log_directory=paths.pod_logs(metadata["namespace"], metadata["name"], metadata["uid"]),
         labels=labels(pod),
@@ -92,6 +99,11 @@ def sandbox_config(
         api_service=api_service,
         runtime_handler=runtime_handler,
     )
+
+
+def _is_privileged(spec: PodSpec) -> bool:
+    containers = (*spec["containers"], *(spec.get("initContainers") or ()))
+    return any((container.get("securityContext") or {}).get("privileged") for container in containers)
 
 
 def _host_ports(pod: Pod, host: str) -> Iterator[HostPort]:

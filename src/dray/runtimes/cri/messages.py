@@ -12,13 +12,18 @@ from dray.runtimes.interface import ContainerConfig, Mount, Resources, SandboxCo
 #: Marks what dray runs among everything else that a runtime may have.
 LABEL = "dray.dev/managed"
 
+#: A volume's mountPropagation as the interface's number.
+_PROPAGATION = {"HostToContainer": 1, "Bidirectional": 2}
+
 
 def sandbox_config(config: SandboxConfig, *, has_network: bool) -> Any:
     m = CRI_RUNTIME.module
     # Without a network plugin there is only the host's network.
     host = config.host_network or not has_network
     namespaces = m.NamespaceOption(
-        network=m.NODE if host else m.POD, pid=m.CONTAINER, ipc=m.NODE if config.host_network else m.POD
+        network=m.NODE if host else m.POD,
+        pid=m.NODE if config.host_pid else m.POD if config.shares_processes else m.CONTAINER,
+        ipc=m.NODE if config.host_ipc else m.POD,
     )
     return m.PodSandboxConfig(
         metadata=m.PodSandboxMetadata(
@@ -26,10 +31,17 @@ def sandbox_config(config: SandboxConfig, *, has_network: bool) -> Any:
         ),
         hostname="" if host else config.hostname,
         log_directory=str(config.log_directory),
+        port_mappings=[
+            m.PortMapping(host_ip=p.host, host_port=p.host_port, container_port=p.container_port)
+            for p in config.ports
+        ],
         labels={**config.labels, LABEL: "true"},
         annotations=dict(config.annotations),
         linux=m.LinuxPodSandboxConfig(
-            security_context=m.LinuxSandboxSecurityContext(namespace_options=namespaces)
+            sysctls=config.sysctls,
+            security_context=m.LinuxSandboxSecurityContext(
+                namespace_options=namespaces, privileged=config.privileged
+            ),
         ),
     )
 
@@ -62,7 +74,12 @@ def container_config(config: ContainerConfig, pod: Any, *, sources: Mapping[Moun
         working_dir=config.working_dir,
         envs=[m.KeyValue(key=k, value=v.encode()) for k, v in (*config.env, *config.edits.env)],
         mounts=[
-            m.Mount(container_path=x.target, host_path=sources.get(x, x.source), readonly=x.read_only)
+            m.Mount(
+                container_path=x.target,
+                host_path=sources.get(x, x.source),
+                readonly=x.read_only,
+                propagation=_PROPAGATION.get(x.propagation, 0),
+            )
             for x in (*config.mounts, *config.edits.mounts, *_message_mount(config))
         ],
         devices=[

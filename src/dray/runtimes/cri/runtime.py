@@ -269,7 +269,6 @@ class CriRuntime:
         )
         info: _VerboseInfo = json.loads(found.info.get("info") or "{}")
         directory = (info.get("config") or {}).get("log_directory") or ""
-        network = m.POD if self._has_network else m.NODE
         config = m.PodSandboxConfig(
             metadata=found.status.metadata,
             labels=found.status.labels,
@@ -277,7 +276,7 @@ class CriRuntime:
             log_directory=directory,
             linux=m.LinuxPodSandboxConfig(
                 security_context=m.LinuxSandboxSecurityContext(
-                    namespace_options=m.NamespaceOption(network=network, pid=m.CONTAINER)
+                    namespace_options=found.status.linux.namespaces.options
                 )
             ),
         )
