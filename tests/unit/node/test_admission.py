@@ -58,7 +58,9 @@ def test_an_extended_resource_that_a_claim_serves_is_not_taken_from_the_node():
     """A device plugin that was removed leaves the count 0 behind, on a node whose driver now serves the resource."""
     served = pod({"example.com/gpu": "1"})
     mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
-    served["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "x", "requestMappings": [mapping]}}
+    served["status"] = {
+        "extendedResourceClaimStatus": {"resourceClaimName": "x", "requestMappings": [mapping]}
+    }
     counts_none = {**NODE, "example.com/gpu": "0"}
     assert rejection(served, [], counts_none) is None
     assert rejection(pod({"example.com/gpu": "1"}), [], counts_none) is not None
