@@ -68,7 +68,7 @@ async def test_handle_data_of_a_controller_becomes_cdi_devices(
     api: Any, tmp_path: Path, service: Service
 ) -> None:
     options = Options(node="las1", kubelet_dir=tmp_path, cdi_dir=tmp_path / "cdi")
-    api.versions = ()  # a cluster that knows nothing else
+    api.versions = ("v1alpha2",)  # a cluster that knows classic claims alone
     socket = tmp_path / "plugins/cats.example.com/dra.sock"
     async with (
         serving(api.client, Cats(), options=options),
