@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from dray.cli.commands import dray
+from dray.placement.policies import registry
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{i},64000,262144,4,G2\n" for i in range(25))
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n" + "".join(
@@ -122,3 +125,67 @@ def test_events_of_a_file_happen_to_the_cluster(tmp_path: Path) -> None:
     (tmp_path / "events.yaml").write_text("- {at: 40, drainNode: gone}\n")
     wrong = call("run", *files, "--events", str(tmp_path / "events.yaml"))
     assert (wrong.exit_code, wrong.output) == (1, "Error: there is no node gone at 40 s\n")
+
+
+POLICIES = """
+from dray.placement.policies import DevicePolicy
+
+class Tidy(DevicePolicy):
+    name = "tidy"
+    def score(self, request, node):
+        return 100 - node.total_free / 80
+
+class Raising(DevicePolicy):
+    name = "raising"
+    def score(self, request, node):
+        raise ValueError("no idea")
+
+nothing = 1
+"""
+
+
+@pytest.fixture
+def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Policies of an installed package that is not dray."""
+    folder = tmp_path / "site"
+    metadata = folder / "tidy_policy-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (folder / "tidy_policy.py").write_text(POLICIES)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tidy-policy\nVersion: 1.0\n")
+    names = {"tidy": "Tidy", "raising": "Raising", "nothing": "nothing", "absent": "Absent"}
+    points = "".join(f"{name} = tidy_policy:{value}\n" for name, value in names.items())
+    (metadata / "entry_points.txt").write_text(f"[dray.policies]\n{points}")
+    monkeypatch.syspath_prepend(str(folder))
+    registry._installed.cache_clear()
+    yield
+    sys.modules.pop("tidy_policy", None)
+    registry._installed.cache_clear()
+
+
+@pytest.mark.usefixtures("other_package")
+def test_a_policy_of_another_package_is_found_by_its_entry_point(trace: list[str]) -> None:
+    done = call("openb", *trace, "--policy", "tidy", "--seeds", "1", "--processes", "1", "-o", "json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["policy"] == "tidy"
+    assert "tidy" in registry.policy_names()
+
+
+@pytest.mark.usefixtures("other_package")
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        ("raising", "device policy 'raising' raised ValueError: no idea"),
+        ("nothing", "device policy 'nothing': tidy_policy:nothing is not a subclass of DevicePolicy"),
+        ("absent", "device policy 'absent' cannot be loaded from tidy_policy:Absent: AttributeError"),
+    ],
+)
+def test_a_policy_of_another_package_that_is_at_fault_is_one_line_and_nothing_is_written(
+    trace: list[str], tmp_path: Path, policy: str, complaint: str
+) -> None:
+    report = tmp_path / "report.html"
+    wanted = ["--policy", policy, "--seeds", "1", "--processes", "1", "--report", str(report)]
+    done = call("openb", *trace, *wanted)
+    assert done.exit_code != 0
+    assert complaint in done.output.splitlines()[-1]
+    assert "Traceback" not in done.output
+    assert not report.exists()
