@@ -59,6 +59,16 @@ class _Lazy(click.Group):
         command: click.Command = getattr(import_module(module), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            if close := get_close_matches(args[0], _COMMANDS, n=1):
+                raise click.UsageError(f"No such command '{args[0]}'. Did you mean {close[0]}?", ctx)
+        return super().resolve_command(ctx, args)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for one in args:
             if one[:1] and one[0] in _DASHES:

@@ -16,6 +16,7 @@ from dray.cli.files import InputPath
 
 if TYPE_CHECKING:
     from dray.client.client import Client
+    from dray.node.hostpaths import HostPaths
 
 
 @click.group()
@@ -159,20 +160,22 @@ def run_file(program: Path, arguments: tuple[str, ...], name: str, data: Path | 
 @click.option(
     "--registry",
     type=click.Path(path_type=Path),
-    default=Path("/var/lib/kubelet/plugins_registry"),
-    show_default=True,
-    help="Where drivers register.",
+    help="Where drivers register; default: that of --node in the running cluster of dray up, or "
+    "/var/lib/kubelet/plugins_registry.",
 )
 @click.option("--driver", "name", default="", help="Which driver, if several are registered.")
 @click.option("--node", default="", help="The node it runs on; default: the host's name.")
 @click.option(
-    "--cdi", type=click.Path(path_type=Path), multiple=True, help="CDI directories; may be repeated."
+    "--cdi",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="CDI directories; may be repeated; default: that of the node, or /etc/cdi and /var/run/cdi.",
 )
 @click.option(
     "--restart", default="", help="A command that restarts the driver; without it restarts are not tried."
 )
 def verify(
-    kubeconfig: Path | None, registry: Path, name: str, node: str, cdi: tuple[Path, ...], restart: str
+    kubeconfig: Path | None, registry: Path | None, name: str, node: str, cdi: tuple[Path, ...], restart: str
 ) -> None:
     """Check a driver, whatever it is written in, for what a kubelet relies on.
 
@@ -180,16 +183,22 @@ def verify(
     Exit code 1 if something is wrong.
 
     \b
-    Example:
+    Examples:
+      dray driver verify --node node-1 --driver gpu.example.com      # on the cluster of dray up
       dray driver verify --registry /var/lib/kubelet/plugins_registry --driver gpu.example.com
     """
     from dray.cli.config_flags import connect
     from dray.driver.verify import Options, Outcome, Report, run
 
-    more: dict[str, Any] = {"cdi_dirs": cdi} if cdi else {}
-    options = Options(
-        registry=registry, driver=name, node=node or platform.node().lower(), restart=restart, **more
-    )
+    paths = _paths_of(node) if registry is None else None
+    more: dict[str, Any] = {}
+    if paths is not None:
+        more = {"registry": paths.kubelet / "plugins_registry", "cdi_dirs": paths.cdi}
+    elif registry is not None:
+        more = {"registry": registry}
+    if cdi:
+        more["cdi_dirs"] = cdi
+    options = Options(driver=name, node=node or platform.node().lower(), restart=restart, **more)
 
     async def check() -> Report:
         async with connect(kubeconfig) as client:
@@ -203,3 +212,15 @@ def verify(
     click.echo(f"{report.driver or 'driver'}: {len(report.checks)} checks, {failed} failed")
     if not report.ok:
         raise SystemExit(1)
+
+
+def _paths_of(node: str) -> HostPaths | None:
+    """The directories of a node of the cluster of ``dray up``; None for a node that is none of its own."""
+    from dray.app.options import default_data
+    from dray.node.hostpaths import HostPaths
+
+    folder = default_data().absolute()
+    found = datadir.read_state(folder) if datadir.is_running(folder) else None
+    if found is None or node not in found.nodes:
+        return None
+    return HostPaths.below(datadir.node_directory(folder, node))

@@ -214,6 +214,11 @@ def test_an_unknown_flag_is_a_mistake_on_the_command_line(places: dict[str, str]
     assert "--nonsense" in done.stderr
 
 
+def test_a_misspelt_command_is_answered_with_the_one_that_was_meant(places: dict[str, str]):
+    done = in_this_process(("explian",), {"HOME": places["folder"]})
+    assert done.returncode == 2 and "Did you mean explain?" in done.stderr
+
+
 @pytest.mark.parametrize("command", ["devices", "explain"])
 def test_without_a_cluster_the_user_is_told_how_to_get_one(places: dict[str, str], command: str):
     done = dray(places, *((command, "pod", "x") if command == "explain" else (command,)))

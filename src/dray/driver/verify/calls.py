@@ -78,7 +78,12 @@ class Calls:
         bad = [i for i in ids if not _CDI_ID.fullmatch(i)]
         self.expect("gives qualified CDI names", not bad, ", ".join(bad))
         missing = sorted(set(ids) - defined(self.options.cdi_dirs))
-        self.expect("defines its CDI devices", not missing, f"not found: {', '.join(missing)}")
+        looked = " or ".join(map(str, self.options.cdi_dirs))
+        self.expect(
+            "defines its CDI devices",
+            not missing,
+            f"not found in {looked}: {', '.join(missing)}; name the driver's directory with --cdi",
+        )
         again = await self.prepare(one, two)
         self.expect(
             "prepares again with the same answer",

@@ -33,7 +33,11 @@ async def check_registration(report: Report, options: Options) -> RegisteredDriv
             report.note(f"socket {path.name}", f"does not answer GetInfo: {e}")
     wanted = [(p, i) for p, i in infos if i.type == DRA_PLUGIN and options.driver in ("", i.name)]
     who = f"driver {options.driver}" if options.driver else "a driver"
-    if not report.expect("registers", bool(wanted), f"no socket in {options.registry} belongs to {who}"):
+    if not report.expect(
+        "registers",
+        bool(wanted),
+        f"no socket in {options.registry} belongs to {who}; name the directory with --registry",
+    ):
         return None
     report.driver = min(info.name for _, info in wanted)
     if others := sorted({info.name for _, info in wanted} - {report.driver}):
