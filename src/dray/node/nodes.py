@@ -76,11 +76,12 @@ class Nodes:
         if client_for is None and len(options) == 1:
             client_for = lambda name: client  # noqa: E731
         self._client_for = client_for
-        shares = _Access(client, Informer(client, PODS), EventRecorder(client, "kubelet", delay=EVENT_DELAY))
         #: How agents reach the API server, by the node's name; "" for one that all agents share.
-        self._access = (
-            {"": shares} if client_for is None else {name: self._own(name) for name in self._options}
-        )
+        if client_for is None:
+            recorder = EventRecorder(client, "kubelet", delay=EVENT_DELAY)
+            self._access = {"": _Access(client, Informer(client, PODS), recorder)}
+        else:
+            self._access = {name: self._own(name) for name in self._options}
         for node in options:
             self.agents[node.name] = self._new_agent(node)
         self._lives: dict[str, contextlib.AsyncExitStack] = {}
@@ -116,9 +117,15 @@ class Nodes:
             while True:
                 # Orders are carried out in this task, because what it has entered only it may leave.
                 order, done = await self._orders.get()
-                await order(stack, group)
-                if not done.done():
-                    done.set_result(None)
+                try:
+                    await order(stack, group)
+                except Exception as problem:
+                    if done.done():
+                        raise
+                    done.set_exception(problem)
+                else:
+                    if not done.done():
+                        done.set_result(None)
 
     def _pods_known(self, agents: Iterable[Agent]) -> None:
         for agent in agents:

@@ -171,17 +171,16 @@ class TestWithUnittest(testing.ClusterTestCase):
         self.assertEqual(self.cluster.client.list(PODS, self.namespace), [])
 
 
-def test_a_second_cluster_starts_and_stops_in_less_time_than_a_hundred_namespaces_take(
+def test_a_second_cluster_starts_and_stops_for_less_than_a_hundred_namespaces_cost(
     cluster: testing.Cluster,
 ) -> None:
-    """Both are cheap; the ratio shows that neither has become slow."""
-    began = time.monotonic()
+    """Both are cheap. Processor time is compared, which does not depend on what else the machine does."""
+    began = time.process_time()
     with testing.cluster():
         pass
-    one_cluster = time.monotonic() - began
-    began = time.monotonic()
-    for _ in range(20):
+    one_cluster = time.process_time() - began
+    began = time.process_time()
+    for _ in range(100):
         with cluster.namespace():
             pass
-    twenty_namespaces = time.monotonic() - began
-    assert one_cluster < 50 * twenty_namespaces
+    assert one_cluster < time.process_time() - began
