@@ -140,6 +140,36 @@ async def test_a_webhook_that_fails_is_named_and_nothing_is_stored(tmp_path: Pat
         assert (await client.request("GET", NEW)).body["items"] == []
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"result": [1]},
+        {"result": "Success"},
+        {"convertedObjects": 5},
+        {"convertedObjects": [1]},
+        {"convertedObjects": {"a": 1}},
+        {"metadata": {"labels": [1]}},
+        {"metadata": {"annotations": {"a": {}}}},
+        {"metadata": "a"},
+    ],
+)
+async def test_an_answer_that_makes_no_sense_fails_the_request(tmp_path: Path, answer: dict[str, Any]):
+    def nonsense(request: dict[str, Any]) -> dict[str, Any]:
+        sound = convert(request)
+        if (metadata := answer.get("metadata")) is not None:
+            for obj in sound["convertedObjects"]:
+                obj["metadata"] = {**obj["metadata"], **metadata} if isinstance(metadata, dict) else metadata
+            return sound
+        return sound | answer
+
+    async with hosts(tmp_path) as (client, hook):
+        hook.answer = nonsense
+        body = {"metadata": {"name": "a"}, "spec": {"hostPort": "h:1"}}
+        with pytest.raises(InternalError, match=r"conversion webhook for example\.com/v1, Kind=Host failed"):
+            await client.request("POST", OLD, body=body)
+        assert (await client.request("GET", NEW)).body["items"] == []
+
+
 async def test_objects_that_were_stored_in_another_version_are_converted_when_they_are_read(tmp_path: Path):
     async with hosts(tmp_path) as (client, _):
         body = {"metadata": {"name": "a"}, "spec": {"host": "h", "port": "1"}}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import aiohttp
 
+from dray.api.errors import InternalError
 from dray.server.endpoints.websocket import WebSocketStream, binary_frame
 from dray.wire.websocket import FrameReader
 from tests.support.tls_server import reached
@@ -31,6 +32,22 @@ async def test_each_event_of_a_watch_is_a_message(tmp_path: Path):
             assert json.loads((await socket.receive(timeout=10)).data)["type"] == "ADDED"
 
 
+class Wire:
+    congested = closed = False
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    async def drained(self) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def close(self) -> None:
+        self.closed = True
+
+
 async def test_a_stream_ends_with_a_close_frame():
     class Lines:
         closed = False
@@ -39,21 +56,6 @@ async def test_a_stream_ends_with_a_close_frame():
             for line in (b"one", b"", b"two"):
                 sink.write(line)
 
-        def close(self) -> None:
-            self.closed = True
-
-    class Wire:
-        congested = closed = False
-
-        def __init__(self) -> None:
-            self.data = b""
-
-        def write(self, data: bytes) -> None:
-            self.data += data
-
-        async def drained(self) -> None: ...
-        def pause(self) -> None: ...
-        def resume(self) -> None: ...
         def close(self) -> None:
             self.closed = True
 
@@ -66,3 +68,20 @@ async def test_a_stream_ends_with_a_close_frame():
     assert wire.closed
     stream.lost()
     assert lines.closed
+
+
+async def test_a_stream_that_fails_ends_the_connection():
+    class Failing:
+        async def run(self, sink) -> None:
+            sink.write(b"one")
+            raise InternalError("the webhook is gone")
+
+        def close(self) -> None: ...
+
+    wire = Wire()
+    stream = WebSocketStream(Failing(), binary_frame)
+    stream.opened(wire)
+    assert stream._task is not None
+    await stream._task
+    assert wire.closed
+    assert FrameReader(expects_masked=False).feed(wire.data) == [(2, b"one")]

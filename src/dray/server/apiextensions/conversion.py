@@ -23,6 +23,23 @@ _GROUP: Final = "apiextensions.k8s.io"
 _VERSIONS: Final = ("v1", "v1beta1")
 
 
+class _Result(msgspec.Struct):
+    status: str | None = None
+    message: str | None = None
+
+
+class _Response(msgspec.Struct):
+    uid: str | None = None
+    result: _Result | None = None
+    convertedObjects: list[dict[str, Any]] | None = None
+
+
+class _Answer(msgspec.Struct):
+    """What a webhook answers, as far as it is looked at."""
+
+    response: _Response
+
+
 class ConversionWebhooks:
     """What all conversions of a server share: connections, and the way to services."""
 
@@ -60,17 +77,17 @@ class ConversionWebhooks:
         if answer.code != 200:
             raise CallError(f"the server answered {answer.code}")
         try:
-            response = msgspec.json.decode(answer.body)["response"]
-            result, converted = response.get("result") or {}, response.get("convertedObjects") or []
-        except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+            response = msgspec.json.decode(answer.body, type=_Answer).response
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise CallError("the answer is no ConversionReview") from None
-        if response.get("uid") != uid:
+        if response.uid != uid:
             raise CallError("the answer is for another request")
-        if result.get("status") != "Success":
-            raise CallError(str(result.get("message") or "the webhook gave no reason"))
+        result = response.result or _Result()
+        if result.status != "Success":
+            raise CallError(result.message or "the webhook gave no reason")
+        converted = response.convertedObjects or []
         _check(objects, converted, target)
-        found: list[dict[str, Any]] = converted
-        return found
+        return converted
 
     def _endpoint(self, webhook: WebhookConversion) -> Endpoint:
         config = webhook.get("clientConfig") or {}
@@ -85,18 +102,25 @@ class ConversionWebhooks:
         return Endpoint(url, host, lambda: resolve_endpoint(self._listers, namespace, name, port), ca)
 
 
-def _check(objects: list[Mapping[str, Any]], converted: Any, target: str) -> None:
+def _check(objects: list[Mapping[str, Any]], converted: list[dict[str, Any]], target: str) -> None:
     """A webhook changes the version of objects, not which objects they are."""
-    if not isinstance(converted, list) or len(converted) != len(objects):
+    if len(converted) != len(objects):
         raise CallError(f"{len(objects)} objects were to be converted, and the answer has another number")
     for i, (before, after) in enumerate(zip(objects, converted, strict=True)):
-        metadata = after.get("metadata") if isinstance(after, dict) else None
+        metadata = after.get("metadata")
         if not isinstance(metadata, dict):
             raise CallError(f"the object at index {i} has no metadata")
         if after.get("apiVersion") != target:
             raise CallError(f"the object at index {i} is of version {after.get('apiVersion')}, not {target}")
         if after.get("kind") != before.get("kind"):
             raise CallError(f"the object at index {i} is of another kind")
+        for part in ("labels", "annotations"):
+            if not _are_texts(metadata.get(part) or {}):
+                raise CallError(f"the object at index {i} has {part} that are no texts")
         for part in ("name", "namespace", "uid"):
             if metadata.get(part, "") != before["metadata"].get(part, ""):
                 raise CallError(f"the object at index {i} has another {part}")
+
+
+def _are_texts(found: Any) -> bool:
+    return isinstance(found, dict) and all(isinstance(value, str) for value in found.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -15,6 +16,8 @@ from dray.wire.messages import Headers
 #: Of logs; without one, and with the first, messages are binary.
 _BINARY: Final = "binary.k8s.io"
 _BASE64: Final = "base64.binary.k8s.io"
+
+log = logging.getLogger(__name__)
 
 Frame = Callable[[bytes], bytes]
 
@@ -90,7 +93,12 @@ class WebSocketStream:
             self._task.cancel()
 
     async def _run(self, wire: Wire) -> None:
-        await self._stream.run(wire if self._frame is None else _FramingSink(wire, self._frame))
+        try:
+            await self._stream.run(wire if self._frame is None else _FramingSink(wire, self._frame))
+        except Exception:  # without this the client would wait for messages that never come
+            log.exception("a stream failed")
+            wire.close()
+            return
         if not wire.closed:
             wire.write(websocket.frame(websocket.CLOSE, websocket.NORMAL))
             await wire.drained()

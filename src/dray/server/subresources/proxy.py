@@ -187,6 +187,11 @@ async def forward(
     if head.status == 101 and upgrades:
         kept = [(k, v) for k, v in head.headers.items() if k in _UPGRADE or k not in _HOP_BY_HOP]
         return Response(101, UpgradeBody(Splice(connection), tuple(kept)))
+    if (
+        head.status == 101
+    ):  # nobody has asked for it, and the client would take what follows for another protocol
+        connection.close()
+        raise InternalError("error trying to reach service: the server changed the protocol unasked")
     answer = [(k, v) for k, v in head.headers.items() if k not in _HOP_BY_HOP and k != "content-type"]
     kind = head.headers.get("content-type") or "application/octet-stream"
     if request.method == "HEAD" or head.status in (204, 304):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dray.api.errors import BadRequest, ServiceUnavailable
+from dray.api.errors import BadRequest, InternalError, ServiceUnavailable
 from dray.server.endpoints.requestinfo import request_info
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import StreamBody
@@ -91,6 +91,25 @@ async def test_a_request_is_passed_on_without_what_was_for_the_server():
     text = seen[0].decode().lower()
     assert text.startswith("post /some%20path/?a=b%20c http/1.1\r\n") and text.endswith("\r\n\r\nbody")
     assert "x-mine: 1" in text and "bearer" not in text and "impersonate" not in text
+
+
+async def test_a_backend_changes_no_protocol_unasked():
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 101 Other\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"
+        )
+        await writer.drain()
+        writer.close()
+
+    backend = await asyncio.start_server(answer, "127.0.0.1", 0)
+    request = Request("GET", PATH)
+    request.info = request_info(request.method, request.path, request.query)
+    call: Any = SimpleNamespace(request=request, info=request.info)
+    async with backend:
+        where = proxy.Location("http", "127.0.0.1", backend.sockets[0].getsockname()[1])
+        with pytest.raises(InternalError, match="changed the protocol unasked"):
+            await proxy.forward(call, where)
 
 
 async def test_backends_decide_about_media_types_themselves():

@@ -6,6 +6,7 @@ it has none it raises ``ConversionNeeded``. The server catches that, asks the we
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,9 @@ from dray.api.objects import clone
 if TYPE_CHECKING:
     from dray.api.types.apiextensions import WebhookConversion
 
+#: Answers that are kept, and their bytes. All that is needed at once must fit in.
 _MOST_REMEMBERED: Final = 10_000
+_MOST_BYTES: Final = 64 << 20
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 #: The only metadata that a webhook may change.
 _CONVERTED_METADATA: Final = ("labels", "annotations")
@@ -37,17 +40,18 @@ class Conversion:
 
     def __init__(self, webhook: WebhookConversion) -> None:
         self.webhook = webhook
-        self._known: dict[tuple[str, bytes], dict[str, Any]] = {}
+        self._known: dict[tuple[str, bytes], bytes] = {}
+        self._held = 0
 
     def convert(self, obj: Mapping[str, Any], target: str) -> dict[str, Any]:
         """A copy of the object in the version ``target``, such as ``example.com/v1``."""
         if obj.get("apiVersion") == target:
             copied: dict[str, Any] = clone(obj)
             return copied
-        found = self._known.get((target, _encode(_without_revision(obj))))
+        found = self._known.get((target, _digest(obj)))
         if found is None:
             raise ConversionNeeded(self, obj, target)
-        answer: dict[str, Any] = msgspec.json.decode(_encode(found))
+        answer: dict[str, Any] = msgspec.json.decode(found)
         if "resourceVersion" in obj["metadata"]:
             answer["metadata"]["resourceVersion"] = obj["metadata"]["resourceVersion"]
         return answer
@@ -57,14 +61,14 @@ class Conversion:
         return [
             obj
             for obj in objects
-            if obj.get("apiVersion") != target
-            and (target, _encode(_without_revision(obj))) not in self._known
+            if obj.get("apiVersion") != target and (target, _digest(obj)) not in self._known
         ]
 
     def learn(self, objects: Iterable[Mapping[str, Any]], converted: Iterable[Any], target: str) -> None:
         """What the webhook answered. Its metadata is the original's, but for labels and annotations."""
-        if len(self._known) > _MOST_REMEMBERED:
+        if len(self._known) > _MOST_REMEMBERED or self._held > _MOST_BYTES:
             self._known.clear()
+            self._held = 0
         for obj, answer in zip(objects, converted, strict=True):
             metadata = dict(_without_revision(obj)["metadata"])
             for part in _CONVERTED_METADATA:
@@ -72,7 +76,14 @@ class Conversion:
                 metadata.pop(part, None)
                 if given:
                     metadata[part] = given
-            self._known[target, _encode(_without_revision(obj))] = {**answer, "metadata": metadata}
+            kept = _encode({**answer, "metadata": metadata})
+            self._known[target, _digest(obj)] = kept
+            self._held += len(kept)
+
+
+def _digest(obj: Mapping[str, Any]) -> bytes:
+    """Stands for an object, however large it is."""
+    return hashlib.blake2b(_encode(_without_revision(obj)), digest_size=32).digest()
 
 
 def _without_revision(obj: Mapping[str, Any]) -> Mapping[str, Any]:
