@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         PodResourceClaimStatus,
         PodSpec,
     )
+    from dray.api.types.meta import OwnerReference
 
 #: Seconds that containers get to end by themselves where nothing else is said.
 DEFAULT_GRACE: Final = 30.0
@@ -112,6 +113,14 @@ def all_containers(spec: PodSpec) -> Iterator[Container | EphemeralContainer]:
     """Init containers, then the others, then ephemeral ones."""
     yield from containers(spec)
     yield from spec.get("ephemeralContainers") or ()
+
+
+def controller_reference(name: str, uid: str, *, block_owner_deletion: bool = False) -> OwnerReference:
+    """The owner reference of an object that was made for a pod."""
+    owner: OwnerReference = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": True}
+    if block_owner_deletion:
+        owner["blockOwnerDeletion"] = True
+    return owner
 
 
 def claim_statuses(pod: Pod) -> Sequence[PodResourceClaimStatus]:

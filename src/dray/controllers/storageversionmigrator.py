@@ -200,7 +200,8 @@ class StorageVersionMigratorController(Controller[str]):
                 # What is newer than this has been written by a server of today.
                 migration = await self._set(migration, resource_version=found.resource_version)
             limit = int(migration["status"]["resourceVersion"])
-            older = [item for item in found.items if int(item["metadata"]["resourceVersion"]) <= limit]
+            objects: Sequence[Object] = found.items
+            older = [item for item in objects if int(item["metadata"]["resourceVersion"]) <= limit]
             done = await write_again(client, served.resource, older)
             if definition is not None and not done.problems:
                 await note_stored_version(client, definition)

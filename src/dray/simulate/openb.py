@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from dray.api.pods import controller_reference
 from dray.simulate.go_random import GoRandom
 from dray.simulate.model import UNITS_PER_DEVICE, Arrival, Cluster, SimulationError
 
@@ -209,16 +210,7 @@ class Documents:
                 "namespace": NAMESPACE,
                 "uid": f"uid-{row.name}-gpu",
                 "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
-                "ownerReferences": [
-                    {
-                        "apiVersion": "v1",
-                        "kind": "Pod",
-                        "name": row.name,
-                        "uid": uid,
-                        "controller": True,
-                        "blockOwnerDeletion": True,
-                    }
-                ],
+                "ownerReferences": [controller_reference(row.name, uid, block_owner_deletion=True)],
             },
             "spec": {"devices": {"requests": [self._request(row)]}},
         }

@@ -5,17 +5,17 @@ Nodes of a group are added as its template says, with the devices that they woul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Required, TypedDict
 
 from dray.simulate.capacity import with_nodes
 from dray.simulate.engine import simulate
 from dray.simulate.model import Arrival, Cluster, Options, SimulationError
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Node
-    from dray.api.types.resource import ResourceSlice
+    from dray.api.types.core import Node, Taint
+    from dray.api.types.resource import Device, ResourceSlice
     from dray.simulate.sources.node_groups import NodeGroup
 
 #: labels that nodes of a group get anew
@@ -114,12 +114,39 @@ def _option(
     return GroupOption(group.name, nodes, gained, len(arrivals) - before - gained, nodes * group.price)
 
 
-def node_template(name: str, nodes: Sequence[Node], slices: Sequence[ResourceSlice]) -> dict[str, object]:
+class _Taint(TypedDict, total=False):
+    key: Required[str]
+    value: str
+    effect: Required[str]
+
+
+class _Slices(TypedDict):
+    driver: str
+    devices: Sequence[Device]
+
+
+class _NodeGroup(TypedDict):
+    """A node group as its file has it."""
+
+    name: str
+    count: int
+    price: float
+    allocatable: Mapping[str, str]
+    labels: Mapping[str, str]
+    taints: Sequence[_Taint]
+    slices: Sequence[_Slices]
+
+
+class _NodeGroupFile(TypedDict):
+    groups: Sequence[_NodeGroup]
+
+
+def node_template(name: str, nodes: Sequence[Node], slices: Sequence[ResourceSlice]) -> _NodeGroupFile:
     """A node group with nodes like this one, as a document of a file for node groups."""
     node = next((one for one in nodes if one["metadata"]["name"] == name), None)
     if node is None:
         raise SimulationError(f"there is no node {name}")
-    devices: dict[str, list[object]] = {}
+    devices: dict[str, list[Device]] = {}
     for one in slices:
         spec = one["spec"]
         if spec.get("nodeName") != name:
@@ -132,20 +159,27 @@ def node_template(name: str, nodes: Sequence[Node], slices: Sequence[ResourceSli
     labels = node["metadata"].get("labels") or {}
     # What Kubernetes says of the state of this one node is not true of its group.
     taints = [
-        one
+        _taint(one)
         for one in (node.get("spec") or {}).get("taints") or ()
         if not one.get("key", "").startswith("node.kubernetes.io/")
     ]
-    group: dict[str, object] = {
+    group: _NodeGroup = {
         "name": f"like-{name}",
         "count": 1,
         "price": 0.0,
         "allocatable": dict((node.get("status") or {}).get("allocatable") or {}),
         "labels": {key: value for key, value in labels.items() if key not in _OF_ONE_NODE},
-        "taints": [{k: str(v) for k, v in one.items() if k in ("key", "value", "effect")} for one in taints],
+        "taints": taints,
         "slices": [{"driver": driver, "devices": listed} for driver, listed in sorted(devices.items())],
     }
     return {"groups": [group]}
+
+
+def _taint(taint: Taint) -> _Taint:
+    """Without the time at which this node got it."""
+    if "value" not in taint:
+        return {"key": taint["key"], "effect": taint["effect"]}
+    return {"key": taint["key"], "value": taint["value"], "effect": taint["effect"]}
 
 
 def cluster_api_annotations(
@@ -155,7 +189,7 @@ def cluster_api_annotations(
 
     It makes as many devices of one driver as the annotations say; attributes and capacities have no place in them.
     """
-    [group] = cast("list[Any]", node_template(name, nodes, slices)["groups"])
+    [group] = node_template(name, nodes, slices)["groups"]
     allocatable, taken = group["allocatable"], group["slices"]
     if len(taken) > 1:
         drivers = ", ".join(one["driver"] for one in taken)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from dray.api import claims, objects
 from dray.api.errors import AlreadyExists
+from dray.api.pods import controller_reference
 from dray.client.resources import (
     CLASSIC_RESOURCE_CLAIM_TEMPLATES,
     CLASSIC_RESOURCE_CLAIMS,
@@ -31,7 +32,6 @@ from dray.controllers.resourceclaim.template import claim_metadata
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodResourceClaim
-    from dray.api.types.meta import OwnerReference
     from dray.api.types.resource_v1alpha2 import (
         AllocationResult,
         PodSchedulingContext,
@@ -114,13 +114,7 @@ def needs_pod_scheduling_context(pod: Pod, claim: ClassicClaim) -> bool:
 def pod_scheduling_context(pod: Pod) -> PodSchedulingContext:
     """A PodSchedulingContext with the pod's node selected; as nothing is left to choose, it names no potential nodes."""
     metadata = pod["metadata"]
-    owner: OwnerReference = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-    }
+    owner = controller_reference(metadata["name"], metadata["uid"])
     return {
         "metadata": {
             "name": metadata["name"],

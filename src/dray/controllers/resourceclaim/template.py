@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, cast
 
 from dray.api import claims
 from dray.api.errors import StatusError
+from dray.api.pods import controller_reference
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod
-    from dray.api.types.meta import ObjectMeta, OwnerReference
+    from dray.api.types.meta import ObjectMeta
     from dray.api.types.resource import (
         DeviceRequest,
         ExactDeviceRequest,
@@ -47,15 +48,7 @@ def claim_metadata(
 ) -> ObjectMeta:
     """The metadata of a new claim for an entry of the pod; ``wanted`` is the template's."""
     metadata = pod["metadata"]
-    owner: OwnerReference = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-    }
-    if block_owner_deletion:
-        owner["blockOwnerDeletion"] = True
+    owner = controller_reference(metadata["name"], metadata["uid"], block_owner_deletion=block_owner_deletion)
     found: ObjectMeta = {
         "generateName": claims.claim_generate_name(metadata["name"], entry),
         "annotations": {**(wanted.get("annotations") or {}), claims.POD_CLAIM_ANNOTATION: entry},

@@ -11,10 +11,10 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dray.api.errors import StatusError
 from dray.api.identity import PoolDevice
@@ -46,6 +46,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between looks for claims that no pod uses any more.
 RECONCILE_PERIOD = 60.0
+
+_A = TypeVar("_A")
 
 
 class Manager:
@@ -249,21 +251,15 @@ class Manager:
         self._state.put(replace(current, prepared=prepared))
 
     async def _call_prepare(self, plugin: Plugin, infos: Sequence[ClaimInfo]) -> None:
-        by_uid = {info.uid: info for info in infos}
         try:
             answers = await plugin.prepare([_reference(i, plugin.driver) for i in infos])
         except CallFailed as e:
             raise ClaimError(f"NodePrepareResources: {e}") from e
-        for uid, answer in answers.items():
-            info = by_uid.get(uid)
-            if info is None:
-                raise ClaimError(f"NodePrepareResources returned result for unknown claim UID {uid}")
+        for info, answer in _by_claim("NodePrepareResources", infos, answers):
             if answer.error:
                 raise ClaimError(f"NodePrepareResources failed for ResourceClaim {info.name}: {answer.error}")
             current = self._state.get(info.namespace, info.name) or info
             self._state.put(current.with_devices(plugin.driver, answer.devices))
-        if skipped := len(by_uid) - len(answers):
-            raise ClaimError(f"NodePrepareResources skipped {skipped} ResourceClaims")
 
     async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
         async with self._locked(namespace, names):
@@ -293,19 +289,13 @@ class Manager:
             failpoint("node.unprepare.done")
 
     async def _call_unprepare(self, plugin: Plugin, infos: Sequence[ClaimInfo]) -> None:
-        by_uid = {info.uid: info for info in infos}
         try:
             errors = await plugin.unprepare([_reference(i, plugin.driver) for i in infos])
         except CallFailed as e:
             raise ClaimError(f"NodeUnprepareResources: {e}") from e
-        for uid, error in errors.items():
-            info = by_uid.get(uid)
-            if info is None:
-                raise ClaimError(f"NodeUnprepareResources returned result for unknown claim UID {uid}")
+        for info, error in _by_claim("NodeUnprepareResources", infos, errors):
             if error:
                 raise ClaimError(f"NodeUnprepareResources failed for ResourceClaim {info.name}: {error}")
-        if skipped := len(by_uid) - len(errors):
-            raise ClaimError(f"NodeUnprepareResources skipped {skipped} ResourceClaims")
 
     @asynccontextmanager
     async def _locked(self, namespace: str, names: Iterable[str]) -> AsyncIterator[None]:
@@ -332,6 +322,20 @@ class _Lock(asyncio.Lock):
     """A lock that knows how many hold it or wait for it, so that it can be forgotten in time."""
 
     users = 0
+
+
+def _by_claim(
+    method: str, infos: Sequence[ClaimInfo], answers: Mapping[str, _A]
+) -> Iterator[tuple[ClaimInfo, _A]]:
+    """A driver's answers with their claims. Raises ClaimError if one is about another claim, or if one is missing."""
+    by_uid = {info.uid: info for info in infos}
+    for uid, answer in answers.items():
+        info = by_uid.get(uid)
+        if info is None:
+            raise ClaimError(f"{method} returned result for unknown claim UID {uid}")
+        yield info, answer
+    if skipped := len(by_uid) - len(answers):
+        raise ClaimError(f"{method} skipped {skipped} ResourceClaims")
 
 
 def _reference(info: ClaimInfo, driver: str) -> ClaimRef:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.claims import EXTENDED_RESOURCE_ANNOTATION
 from dray.api.compute import whole
+from dray.api.pods import controller_reference
 from dray.placement.cache.pods import PodInfo
 
 if TYPE_CHECKING:
@@ -97,9 +98,7 @@ def new_claim(pod: PodInfo, requests: Sequence[DeviceRequest]) -> ResourceClaim:
             "generateName": f"{pod.name}-extended-resources-",
             "namespace": pod.namespace,
             "annotations": {EXTENDED_RESOURCE_ANNOTATION: "true"},
-            "ownerReferences": [
-                {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
-            ],
+            "ownerReferences": [controller_reference(pod.name, pod.uid)],
         },
         "spec": {"devices": {"requests": requests}},
     }

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from dray.api import objects
 from dray.api.errors import Conflict, NotFound, StatusError
+from dray.api.pods import controller_reference
 from dray.client.client import Client, PatchType
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, POD_SCHEDULING_CONTEXTS
 from dray.placement.classic.cache import FINALIZER
 
 if TYPE_CHECKING:
-    from dray.api.types.meta import OwnerReference
     from dray.api.types.resource_v1alpha2 import (
         PodSchedulingContext,
         PodSchedulingContextSpec,
@@ -94,15 +94,9 @@ class ClassicWriter:
             log.warning("cannot publish the scheduling context of pod %s: %s", pod.key, problem)
 
     def _new_context(self, pod: PodInfo, spec: PodSchedulingContextSpec) -> PodSchedulingContext:
-        owner: OwnerReference = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": pod.name,
-            "uid": pod.uid,
-            "controller": True,
-        }
-        if self._quirks.context_blocks_owner_deletion:
-            owner["blockOwnerDeletion"] = True
+        owner = controller_reference(
+            pod.name, pod.uid, block_owner_deletion=self._quirks.context_blocks_owner_deletion
+        )
         return {
             "metadata": {"name": pod.name, "namespace": pod.namespace, "ownerReferences": [owner]},
             "spec": spec,

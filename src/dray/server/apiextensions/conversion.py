@@ -11,8 +11,8 @@ import msgspec
 from dray.api.errors import InternalError
 from dray.api.groups.apiextensions.conversion import ConversionNeeded
 from dray.server.admission.listers import Listers
-from dray.server.admission.webhooks.client import CallError, Endpoint, WebhookClient
-from dray.server.admission.webhooks.serviceresolver import resolve_endpoint
+from dray.server.admission.webhooks.client import CallError, WebhookClient
+from dray.server.admission.webhooks.serviceresolver import endpoint_of
 from dray.server.storage.codec import encode
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ class ConversionWebhooks:
             "apiVersion": f"{_GROUP}/{version}",
             "request": {"uid": uid, "desiredAPIVersion": target, "objects": objects},
         }
-        answer = await self._client.post(self._endpoint(webhook), encode(review), seconds=_SECONDS)
+        endpoint = endpoint_of(webhook.get("clientConfig") or {}, self._listers)
+        answer = await self._client.post(endpoint, encode(review), seconds=_SECONDS)
         if answer.code != 200:
             raise CallError(f"the server answered {answer.code}")
         try:
@@ -88,18 +89,6 @@ class ConversionWebhooks:
         converted = response.convertedObjects or []
         _check(objects, converted, target)
         return converted
-
-    def _endpoint(self, webhook: WebhookConversion) -> Endpoint:
-        config = webhook.get("clientConfig") or {}
-        ca, service = config.get("caBundle") or "", config.get("service")
-        if service is None:
-            return Endpoint.of_url(config.get("url", ""), ca)
-        namespace, name = service.get("namespace", ""), service.get("name", "")
-        port = service.get("port") or 443
-        host = f"{name}.{namespace}.svc"
-        path = "/" + (service.get("path") or "").lstrip("/")
-        url = f"https://{host}:{port}{path}"
-        return Endpoint(url, host, lambda: resolve_endpoint(self._listers, namespace, name, port), ca)
 
 
 def _check(objects: list[Mapping[str, Any]], converted: list[dict[str, Any]], target: str) -> None:

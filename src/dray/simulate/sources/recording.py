@@ -37,6 +37,7 @@ from dray.simulate.model import (
 from dray.simulate.sources.snapshot import SnapshotSource
 
 if TYPE_CHECKING:
+    from dray.api.types import Object
     from dray.api.types.core import Node, Pod, PodSpec, PodStatus
     from dray.api.types.meta import ObjectMeta
     from dray.api.types.resource import ResourceClaim
@@ -75,10 +76,10 @@ class Recording:
         own, shared = self._claims_of_pods()
         events: list[Event] = []
         for change in changes:
-            obj = change.object
+            obj: Object = change.object
             if obj.get("kind") == "Pod":
                 if obj["metadata"]["uid"] in running:
-                    if change.type == "DELETED" or pods.is_terminal(obj):
+                    if change.type == "DELETED" or pods.is_terminal(change.object):
                         events.append(PodDeleted(change.time, obj["metadata"]["uid"]))
                 else:
                     _live(lives, change)
@@ -201,8 +202,9 @@ def _owner(claim: ResourceClaim) -> str:
 
 def _events_of(change: Change) -> Iterator[Event]:
     obj, time, gone = change.object, change.time, change.type == "DELETED"
-    name = obj["metadata"]["name"]
-    match obj.get("kind"):
+    any_object: Object = obj
+    name = any_object["metadata"]["name"]
+    match any_object.get("kind"):
         case "Node":
             node: Node = obj
             yield NodeLost(time, name) if gone else NodeAdded(time, node)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dray.api.claims import POD_CLAIM_ANNOTATION
+from dray.api.pods import controller_reference
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodSpec
@@ -80,14 +81,7 @@ def claim_for(pod: Pod, entry: str, spec: ResourceClaimSpec) -> ResourceClaim:
             "uid": f"{metadata['namespace']}/{name}",
             "annotations": {POD_CLAIM_ANNOTATION: entry},
             "ownerReferences": [
-                {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "name": metadata["name"],
-                    "uid": metadata["uid"],
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
+                controller_reference(metadata["name"], metadata["uid"], block_owner_deletion=True)
             ],
         },
         "spec": spec,

@@ -1,4 +1,4 @@
-"""The address of a webhook's service: one of its endpoints, because the server does not route cluster addresses."""
+"""The address of a webhook: its URL, or that of one of its service's endpoints, because the server does not route cluster addresses."""
 
 from __future__ import annotations
 
@@ -7,14 +7,29 @@ from typing import TYPE_CHECKING
 
 from dray.api.validation.field import quote
 from dray.server.admission.listers import Listers
-from dray.server.admission.webhooks.client import Address, CallError
+from dray.server.admission.webhooks.client import Address, CallError, Endpoint
 
 if TYPE_CHECKING:
     from dray.api.types import core, discovery
+    from dray.api.types.admissionregistration import WebhookClientConfig
     from dray.api.types.core import Endpoints, Service
     from dray.api.types.discovery import EndpointSlice
 
 _SERVICE_LABEL = "kubernetes.io/service-name"
+
+
+def endpoint_of(config: WebhookClientConfig, listers: Listers) -> Endpoint:
+    """Where a webhook is called: at its URL, or at an endpoint of its service."""
+    ca, service = config.get("caBundle") or "", config.get("service")
+    if service is None:
+        return Endpoint.of_url(config.get("url", ""), ca)
+    namespace, name = service.get("namespace", ""), service.get("name", "")
+    port = service.get("port") or 443
+    host = f"{name}.{namespace}.svc"
+    path = "/" + (service.get("path") or "").lstrip("/")
+    return Endpoint(
+        f"https://{host}:{port}{path}", host, lambda: resolve_endpoint(listers, namespace, name, port), ca
+    )
 
 
 def resolve_endpoint(listers: Listers, namespace: str, name: str, port: int) -> Address:

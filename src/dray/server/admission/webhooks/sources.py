@@ -16,7 +16,7 @@ from dray.server.admission.matchconditions import MatchConditions
 from dray.server.admission.matcher import MatchCriteria, Matched, Matcher, Rule
 from dray.server.admission.webhooks.admissionreview import Response, response, review
 from dray.server.admission.webhooks.client import CallError, Endpoint, WebhookClient
-from dray.server.admission.webhooks.serviceresolver import resolve_endpoint
+from dray.server.admission.webhooks.serviceresolver import endpoint_of
 from dray.server.apiserver import APIServer
 from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import WatchCache
@@ -55,17 +55,7 @@ class Webhook:
             raise errors.BadRequest(f'admission webhook "{self.name}" does not support dry run')
 
     def endpoint(self, listers: Listers) -> Endpoint:
-        config = self.spec.get("clientConfig") or {}
-        ca, service = config.get("caBundle") or "", config.get("service")
-        if service is None:
-            return Endpoint.of_url(config.get("url", ""), ca)
-        namespace, name = service.get("namespace", ""), service.get("name", "")
-        port = service.get("port") or 443
-        host = f"{name}.{namespace}.svc"
-        path = "/" + (service.get("path") or "").lstrip("/")
-        return Endpoint(
-            f"https://{host}:{port}{path}", host, lambda: resolve_endpoint(listers, namespace, name, port), ca
-        )
+        return endpoint_of(self.spec.get("clientConfig") or {}, listers)
 
     async def call(
         self,
