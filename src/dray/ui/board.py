@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 #: Changes come in bunches: how long they are gathered.
 GATHER_SECONDS: Final = 0.15
 _SAMPLE_SECONDS: Final = 5.0
+#: How often viewers are told of changes that no row shows, such as the heartbeats of thousands of nodes.
+_QUIET_SECONDS: Final = 1.0
 _MODELS: Final = 40
 
 encode: Final = msgspec.json.Encoder().encode
@@ -106,7 +108,8 @@ class Board:
         self._selects: dict[str, Callable[[Device], bool]] = {}
         self._clock = clock
         self._begun = False
-        self._revision = 0
+        self.revision = 0  # of the cluster, when viewers were last told that it has changed
+        self._told = 0.0
         self._states: dict[tuple[str, str], str] = {}
 
     def refresh(self) -> Update:
@@ -135,8 +138,10 @@ class Board:
             self.happenings.begin()
         update.happenings = self.happenings.take_fresh()
         update.sample = self.history.sample(self._clock(), self.totals.states)
-        if cluster.revision != self._revision:
-            self._revision = update.revision = cluster.revision
+        quiet = abs(self._clock() - self._told) < _QUIET_SECONDS
+        if cluster.revision != self.revision and (update.rows or not quiet):
+            self.revision = update.revision = cluster.revision
+            self._told = self._clock()
         return update
 
     def _set(self, update: Update, collection: str, key: str, row: msgspec.Struct | None) -> None:
@@ -306,14 +311,13 @@ class Viewers:
 
     async def run(self) -> None:
         """Publish while there are viewers; without any, once in a while for the history."""
-        published, explained, sampled = -1, -1, float("-inf")
+        explained, sampled = -1, float("-inf")
         cluster = self.board.cluster
         while True:
             now = time.monotonic()
             due = now - sampled >= _SAMPLE_SECONDS
-            changed = cluster.touched or cluster.revision != published
+            changed = cluster.touched or cluster.revision != self.board.revision
             if (self._told and changed) or due:
-                published = cluster.revision
                 sampled = now if due else sampled
                 self.publish()
             if self.board.reasons is not None and self._told and cluster.revision != explained:

@@ -246,3 +246,20 @@ def test_named_resources_of_structured_parameters_are_devices():
     cluster.remove("classic_slices", named_slice("second", "n1", "felix"))
     assert shown() == {}
     assert not board.rows["pools"] and not board.rows["slices"]
+
+
+def test_changes_that_no_row_shows_are_told_once_in_a_while():
+    cluster, now = LiveCluster(), 100.0
+    put(cluster, given.node("n1"))
+    board = Board(cluster, clock=lambda: now)
+    board.refresh()
+    told = []
+    for beat in range(20):
+        now += 0.1
+        put(cluster, {**given.node("n1"), "status": {"heartbeat": beat}})
+        update = board.refresh()
+        assert not update.rows
+        told.append(bool(update.revision))
+    assert 1 <= sum(told) <= 2
+    put(cluster, given.node("n2"))
+    assert board.refresh().revision
