@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from dray.api.errors import NotFound, StatusError
-from dray.api.release import NEWEST, Release
+from dray.api.release import Release
 from dray.client.client import Client
 from dray.client.resources import Resource, T
 
@@ -29,7 +29,7 @@ async def server_release(client: Client) -> Release | None:
     except ValueError:
         return None
     is_go = found.get("compiler", "gc") == "gc"
-    return release if is_go or release < NEWEST else None
+    return None if release.is_newest and not is_go else release
 
 
 _GATE = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)"[^}]*\} ([01])$', re.MULTILINE)

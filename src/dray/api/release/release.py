@@ -18,6 +18,11 @@ class Release(NamedTuple):
     def previous(self) -> Release:
         return Release(self.major, self.minor - 1)
 
+    @property
+    def is_newest(self) -> bool:
+        """Whether this is the newest release that dray knows, or a later one."""
+        return self >= NEWEST
+
     @classmethod
     def parse(cls, text: str) -> Release:
         """``1.36``, ``v1.36`` or ``v1.36.4``; a ValueError if it is none of them."""
