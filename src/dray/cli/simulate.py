@@ -282,7 +282,7 @@ def run(
       dray simulate run -f monday.jsonl.gz --policy default --policy pack     # recorded by dray snapshot --follow
     """
     from dray.placement.policies.workload import parse_typical
-    from dray.simulate.model import Options, Result
+    from dray.simulate.model import Options, Result, published_slices
     from dray.simulate.runs import Simulation
     from dray.simulate.sources.cluster_events import WithClusterEvents
     from dray.simulate.sources.files import read_cluster, read_events, read_workload
@@ -304,8 +304,11 @@ def run(
     if not cluster.nodes:
         raise click.ClickException("the cluster has no nodes: name another one with --cluster or --snapshot")
     recorded = isinstance(workload, Recording)
+    slices = [*cluster.slices, *(published_slices(workload.events(0)) if recorded else ())]
     if events_file is not None:
-        workload = WithClusterEvents(workload, read_events(events_file))
+        cluster_events = read_events(events_file)
+        slices += published_slices(cluster_events)
+        workload = WithClusterEvents(workload, cluster_events)
     typical = parse_typical(read_yaml(typical_pods), str(typical_pods)) if typical_pods is not None else ()
     tasks = [
         Simulation(
@@ -332,7 +335,7 @@ def run(
     if samples_to is not None:
         write_samples(samples_to, results)
     if use_to is not None:
-        write_use(use_to, results, cluster)
+        write_use(use_to, results, slices)
     if report is not None or figures is not None:
         from dray.simulate.report.runs import runs_report
 

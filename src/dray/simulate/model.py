@@ -145,6 +145,16 @@ Event: TypeAlias = (
 )
 
 
+def published_slices(events: Iterable[Event]) -> Iterator[ResourceSlice]:
+    """The slices that are published while events happen."""
+    for event in events:
+        match event:
+            case NodeAdded(slices=slices):
+                yield from slices
+            case SlicePublished(slice=one):
+                yield one
+
+
 class ClusterSource(Protocol):
     """Whatever can say what a cluster consists of: a snapshot, a list of nodes, templates of node groups."""
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from dray.simulate.model import UNITS_PER_DEVICE, Cluster, Result, Sample, Stay
+from dray.simulate.model import UNITS_PER_DEVICE, Result, Sample, Stay
 
 if TYPE_CHECKING:
-    from dray.api.types.resource import Device
+    from dray.api.types.resource import Device, ResourceSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,11 @@ class Use(NamedTuple):
     units: int
 
 
-def use_over_time(result: Result, cluster: Cluster) -> Iterator[Use]:
-    """Every change of what pods of the workload use, in order of time. Models are those of the cluster's slices."""
+def use_over_time(result: Result, slices: Iterable[ResourceSlice]) -> Iterator[Use]:
+    """Every change of what pods of the workload use, in order of time. ``slices``: they say which model a device is."""
     models = {
         f"{one['spec']['driver']}/{one['spec']['pool']['name']}/{device['name']}": model
-        for one in cluster.slices
+        for one in slices
         for device in one["spec"].get("devices") or ()
         if (model := model_of(device)) is not None
     }

@@ -7,14 +7,17 @@ import gzip
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dray import atomicfile
-from dray.simulate.model import Cluster, PodOutcome, Result, Sample, SimulationError, Stay
+from dray.simulate.model import PodOutcome, Result, Sample, SimulationError, Stay
 from dray.simulate.sources.trace import pyarrow_parquet
 from dray.simulate.summary import Use, use_over_time
+
+if TYPE_CHECKING:
+    from dray.api.types.resource import ResourceSlice
 
 _SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
@@ -39,8 +42,8 @@ def write_samples(path: Path, results: Sequence[Result]) -> None:
     _write(path, (field.name for field in msgspec.structs.fields(Sample)), rows)
 
 
-def write_use(path: Path, results: Sequence[Result], cluster: Cluster) -> None:
-    rows = ((one.policy, one.seed, *use) for one in results for use in use_over_time(one, cluster))
+def write_use(path: Path, results: Sequence[Result], slices: Sequence[ResourceSlice]) -> None:
+    rows = ((one.policy, one.seed, *use) for one in results for use in use_over_time(one, slices))
     _write(path, Use._fields, rows)
 
 

@@ -107,6 +107,17 @@ def test_lists_of_nodes_and_pods_are_a_cluster_and_a_workload(tmp_path: Path) ->
     assert "line 2: the pod is deleted at 900, before 1000" in call("run", *files).output
 
 
+ADDED = """
+- {at: 40, loseNode: n}
+- at: 50
+  addNodes:
+    name: spare
+    allocatable: {cpu: "64", memory: 64Gi}
+    slices:
+    - {driver: gpu.openb.example.com, count: 1, device: {attributes: {model: {string: H100}}}}
+"""
+
+
 def test_events_of_a_file_happen_to_the_cluster(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text(
         "sn,cpu_milli,memory_mib,gpu,model\nn,64000,262144,1,G2\nm,64000,262144,1,G2\n"
@@ -122,6 +133,12 @@ def test_events_of_a_file_happen_to_the_cluster(tmp_path: Path) -> None:
     assert (found["evictions"], found["ended"], found["seconds"]) == (1, 2, 200)
     # The evicted pod had its device for 40 s before, and that counts, too.
     assert found["device_seconds_by_class"] == {"openb-gpu": 240}
+    (tmp_path / "events.yaml").write_text(ADDED)
+    use = tmp_path / "use.csv"
+    assert call("run", *files, "--events", str(tmp_path / "events.yaml"), "--use-to", str(use)).exit_code == 0
+    rows = [(row["time"], row["kind"], row["name"]) for row in csv.DictReader(use.open())]
+    assert ("50.0", "model", "H100") in rows
+    assert ("50.0", "node", "spare-0") in rows
     (tmp_path / "events.yaml").write_text("- {at: 40, drainNode: gone}\n")
     wrong = call("run", *files, "--events", str(tmp_path / "events.yaml"))
     assert (wrong.exit_code, wrong.output) == (1, "Error: there is no node gone at 40 s\n")
