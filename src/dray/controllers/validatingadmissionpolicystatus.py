@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dray.api import schema
 from dray.api.schema import Struct
+from dray.api.schema.structural import structural_type
 from dray.api.scheme.registry import scheme
-from dray.client.resources import Resource
+from dray.client.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from dray.controllers.controller import Controller, ControllerContext
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
         ValidatingAdmissionPolicy,
         ValidatingAdmissionPolicySpec,
     )
+    from dray.api.types.apiextensions import CustomResourceDefinition
+
+    Definitions = Callable[[str], CustomResourceDefinition | None]
 
 
 POLICIES: Final[Resource[ValidatingAdmissionPolicy]] = Resource(
@@ -41,8 +45,13 @@ class _Kind(NamedTuple):
         return f"{self.group}/{self.version}, Kind={self.kind}"
 
 
-def kinds_of(policy: ValidatingAdmissionPolicy) -> list[_Kind]:
-    """The built-in kinds that a policy's rules name. A rule with wildcards says too little to check anything."""
+def _no_definition(name: str) -> None:
+    return None
+
+
+def kinds_of(policy: ValidatingAdmissionPolicy, definitions: Definitions = _no_definition) -> list[_Kind]:
+    """The kinds that a policy's rules name. A rule with wildcards says too little to check anything. ``definitions`` finds
+    the definition of a custom resource by its name."""
     found: dict[tuple[str, str, str], _Kind] = {}
     for rule in (policy["spec"].get("matchConstraints") or {}).get("resourceRules") or ():
         groups, versions = rule.get("apiGroups") or (), rule.get("apiVersions") or ()
@@ -53,18 +62,48 @@ def kinds_of(policy: ValidatingAdmissionPolicy) -> list[_Kind]:
         for group, version, plural in (
             (g, v, p) for g in sorted(groups) for v in sorted(versions) for p in plurals
         ):
-            kind = scheme().by_plural(group, version, plural)
-            if kind is not None and kind.version.type and count < _MAX_KINDS:
+            kind = _built_in(group, version, plural) or _custom(definitions(f"{plural}.{group}"), version)
+            if kind is not None and count < _MAX_KINDS:
                 count += 1
-                type_ = schema.type_of(kind.version.type)
-                found[group, version, kind.kind.kind] = _Kind(group, version, kind.kind.kind, type_)
+                found[group, version, kind.kind] = kind
     return [found[key] for key in sorted(found)]
 
 
-def expression_warnings(policy: ValidatingAdmissionPolicy) -> list[ExpressionWarning]:
+def _built_in(group: str, version: str, plural: str) -> _Kind | None:
+    found = scheme().by_plural(group, version, plural)
+    if found is None or not found.version.type:
+        return None
+    return _Kind(group, version, found.kind.kind, schema.type_of(found.version.type))
+
+
+def _custom(definition: CustomResourceDefinition | None, version: str) -> _Kind | None:
+    if definition is None:
+        return None
+    spec = definition["spec"]
+    group, kind = spec["group"], spec["names"]["kind"]
+    for served in spec["versions"]:
+        if served["name"] == version and served.get("served"):
+            content = (served.get("schema") or {}).get("openAPIV3Schema")
+            known = None if content is None else _without_formats(content)
+            return _Kind(group, version, kind, structural_type(f"{group}/{version}.{kind}", known))
+    return None
+
+
+def _without_formats(content: Any) -> Any:
+    """A schema in which strings that expressions see as times, durations or bytes can be anything."""
+    if isinstance(content, Mapping):
+        if content.get("type") == "string" and content.get("format"):
+            return {}
+        return {key: _without_formats(value) for key, value in content.items()}
+    return content
+
+
+def expression_warnings(
+    policy: ValidatingAdmissionPolicy, definitions: Definitions = _no_definition
+) -> list[ExpressionWarning]:
     """What is wrong with a policy's validations and messages, kind by kind."""
     spec = policy["spec"]
-    kinds = kinds_of(policy)
+    kinds = kinds_of(policy, definitions)
     if not kinds:
         return []
     return [
@@ -109,6 +148,7 @@ class ValidatingAdmissionPolicyStatusController(Controller[str]):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._policies = context.informers.get(context.resource(POLICIES))
+        self._definitions = context.informers.get(context.resource(CUSTOM_RESOURCE_DEFINITIONS))
         self._policies.add_handler(on_add=self._changed, on_update=lambda old, new: self._changed(new))
 
     def _changed(self, policy: ValidatingAdmissionPolicy) -> None:
@@ -121,7 +161,7 @@ class ValidatingAdmissionPolicyStatusController(Controller[str]):
         generation = policy["metadata"].get("generation", 0)
         if generation <= (policy.get("status") or {}).get("observedGeneration", 0):
             return None
-        found = expression_warnings(policy)
+        found = expression_warnings(policy, lambda name: self._definitions.get("", name))
         checked: TypeChecking = {"expressionWarnings": found} if found else {}
         await self.context.client.apply(
             POLICIES,

@@ -86,3 +86,28 @@ def test_every_kind_of_a_rule_is_checked() -> None:
     [found] = expression_warnings(several)
     assert found["warning"].startswith("apps/v1, Kind=DaemonSet: ERROR")
     assert "Kind=Deployment" not in found["warning"]
+
+
+def test_custom_resources_are_checked_by_the_schema_of_their_definition() -> None:
+    spec = {
+        "type": "object",
+        "properties": {"replicas": {"type": "integer"}, "since": {"type": "string", "format": "date-time"}},
+    }
+    content = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": content}}
+    definition: Any = {
+        "spec": {"group": "stable.example.com", "names": {"kind": "CronTab"}, "versions": [version]}
+    }
+    rule = {"apiGroups": ["stable.example.com"], "apiVersions": ["v1"], "resources": ["crontabs"]}
+    right = "object.spec.replicas > 1 && object.spec.since > timestamp('2020-01-01T00:00:00Z')"
+    confused = policy(
+        right,
+        "object.spec.replicas > '1'",
+        "object.spec.maxRetries < 10",
+        matchConstraints={"resourceRules": [rule]},
+    )
+    found = expression_warnings(confused, {"crontabs.stable.example.com": definition}.get)
+    assert [w["fieldRef"] for w in found] == [f"spec.validations[{i}].expression" for i in (1, 2)]
+    assert "found no matching overload for '_>_' applied to '(int, string)'" in found[0]["warning"]
+    assert found[1]["warning"].startswith("stable.example.com/v1, Kind=CronTab: ")
+    assert "undefined field 'maxRetries'" in found[1]["warning"]
