@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from dray.controllers.controller import ControllerContext
 
 _LONGEST_NAME: Final = 253
-_COPIED: Final = ("schedulingConstraints", "disruptionMode", "resourceClaims")
 
 
 def is_new(job: Job, pods: list[Pod]) -> bool:
@@ -52,11 +51,16 @@ def policy_of(job: Job) -> PodGroupSchedulingPolicy:
 def template_of(job: Job) -> PodGroupTemplate:
     name = f"{job['metadata']['name']}-pgt-0"
     template: PodGroupTemplate = {"name": name, "schedulingPolicy": policy_of(job)}
-    scheduling: dict[str, object] = {**(job["spec"].get("scheduling") or {})}
-    wanted = {part: scheduling[part] for part in _COPIED if scheduling.get(part) is not None}
+    scheduling = job["spec"].get("scheduling") or {}
+    if (constraints := scheduling.get("schedulingConstraints")) is not None:
+        template["schedulingConstraints"] = constraints
+    if (mode := scheduling.get("disruptionMode")) is not None:
+        template["disruptionMode"] = mode
+    if (claims := scheduling.get("resourceClaims")) is not None:
+        template["resourceClaims"] = claims
     if priority := job["spec"]["template"]["spec"].get("priorityClassName"):
-        wanted["priorityClassName"] = priority
-    return {**template, **wanted}  # type: ignore[typeddict-item]
+        template["priorityClassName"] = priority
+    return template
 
 
 def _name(base: str, *parts: str) -> str:
