@@ -120,6 +120,16 @@ def test_a_machine_joins_runs_pods_and_is_held_to_its_own(cluster: Kubectl, tmp_
         assert "has joined" not in log.read_text().partition("has joined")[2]
 
 
+def test_machines_join_older_releases_too(tmp_path: Path, tool: Callable[[str], str]) -> None:
+    """Below 1.34 every object that is sent has a creationTimestamp of null, access reviews included."""
+    with dray_process(
+        tmp_path / "up", "up", "--store", "memory", "--nodes", "1", "--emulate", "1.27"
+    ) as server:
+        old = Kubectl(tool("kubectl-1.36"), server, tmp_path)
+        with joining(tmp_path / "older", "older", *join_command(old), "--runtime", "simulated"):
+            wait_for_sync("node older to be ready", lambda: ready(old, "older"))
+
+
 def test_a_secret_made_with_kubectl_is_a_token_too(cluster: Kubectl, tmp_path: Path) -> None:
     cluster.apply(SECRET)
     ca = cluster.server.data / "pki" / "ca.crt"

@@ -67,7 +67,11 @@ def _check_selectors(spec: SubjectAccessReviewSpec) -> list[FieldError]:
 def _check_empty(
     obj: LocalSubjectAccessReview | SubjectAccessReview, words: str, *, except_for: Sequence[str] = ()
 ) -> list[FieldError]:
-    given = {k: v for k, v in obj.get("metadata", {}).items() if k not in ("managedFields", *except_for)}
+    known = (
+        "managedFields",
+        *except_for,
+    )  # nothing is given by a null or an empty string, which clients write
+    given = {k: v for k, v in obj.get("metadata", {}).items() if v and k not in known}
     return [field.invalid(METADATA, obj["metadata"], words)] if given else []
 
 

@@ -103,7 +103,10 @@ async def test_reviews_answer_as_the_authorizer_would(tmp_path: Path) -> None:
         assert review["status"]["allowed"]
         assert review["status"]["reason"].startswith('RBAC: allowed by RoleBinding "given/default"')
         asked["name"] = "q"
-        review = await server.post(path, {"spec": {"user": "alice", "resourceAttributes": asked}})
+        empty = {"name": "", "creationTimestamp": None}  # as clients in Go write it
+        review = await server.post(
+            path, {"metadata": empty, "spec": {"user": "alice", "resourceAttributes": asked}}
+        )
         assert review["status"] == {"allowed": False}
 
 
