@@ -22,8 +22,10 @@ from dray.api import patch, protobuf, schema, selectors, yamldocs
 from dray.api.errors import BadRequest, StatusError
 from dray.api.schema import Decoded, Struct
 from dray.cel import CompileError, EvaluationError, compiler
-from dray.kubelet_api.services import DRA_V1, HEALTH_V1ALPHA1, REGISTRATION
+from dray.kubelet_api.services import DEVICE_PLUGIN, DRA_V1, HEALTH_V1ALPHA1, REGISTRATION
 from dray.node.container.cdi import CdiCache, CdiError
+from dray.node.deviceplugins.endpoint import DevicePluginEndpoint
+from dray.node.deviceplugins.manager import DeviceError, DeviceManager
 from dray.node.dra import grpc_versions
 from dray.node.dra.claims import ClaimError
 from tests.integration.server.test_fuzz import CLAIM, KINDS, POD, SLICE
@@ -238,48 +240,58 @@ async def cel(hostile: Hostile) -> Step:
     return step
 
 
+_PLUGIN_ANSWERS: Final = {
+    "GetPreferredAllocation": "PreferredAllocationResponse",
+    "Allocate": "AllocateResponse",
+    "PreStartContainer": "PreStartContainerResponse",
+}
+_TEXTS: Final = (
+    "", "a", "uid-c", "example.com/gpu=a", "../..", "x" * 5000, "ü\x00", "0", "d.example.com", "Healthy", "/dev/null", "9" * 5000,
+)  # fmt: skip
+
+
+def _message(rng: random.Random, kind: Any, depth: int = 4) -> Any:
+    """A message of any kind, filled at random."""
+    made = kind()
+    for field in made.DESCRIPTOR.fields:
+        if rng.random() < 0.3:
+            continue
+        many, value = field.is_repeated, None
+        if field.message_type is not None:
+            if field.message_type.GetOptions().map_entry:
+                entries = getattr(made, field.name)
+                for _ in range(rng.randrange(3)):
+                    key = rng.choice(_TEXTS)
+                    if field.message_type.fields_by_name["value"].message_type is not None:
+                        entries[key].CopyFrom(_message(rng, type(entries[key]), depth - 1))
+                    else:
+                        entries[key] = rng.choice(_TEXTS)
+            elif many and depth:
+                for _ in range(rng.randrange(3)):
+                    added = getattr(made, field.name).add()
+                    added.CopyFrom(_message(rng, type(added), depth - 1))
+            elif depth:
+                getattr(made, field.name).CopyFrom(_message(rng, type(getattr(made, field.name)), depth - 1))
+            continue
+        if field.type == field.TYPE_STRING:
+            value = rng.choice(_TEXTS)
+        elif field.type == field.TYPE_BOOL:
+            value = rng.random() < 0.5
+        elif field.type == field.TYPE_ENUM:
+            value = rng.randrange(5)
+        elif field.type != field.TYPE_BYTES:
+            value = rng.choice((0, 1, 7, 2**31 - 1))
+        if value is not None and many:
+            getattr(made, field.name).extend([value] * rng.randrange(3))
+        elif value is not None:
+            setattr(made, field.name, value)
+    return made
+
+
 async def kubelet_answers(hostile: Hostile) -> Step:
     """What drivers answer: the node's claims are prepared, or the pod is told why not."""
-    texts = ("", "a", "uid-c", "example.com/gpu=a", "../..", "x" * 5000, "ü\x00", "0", "d.example.com")
     folder = TemporaryDirectory(prefix="fuzz-node-")
     count = 0
-
-    def message(kind: Any, depth: int = 4) -> Any:
-        """A message of any kind, filled at random."""
-        made, rng = kind(), hostile.rng
-        for field in made.DESCRIPTOR.fields:
-            if rng.random() < 0.3:
-                continue
-            many, value = field.is_repeated, None
-            if field.message_type is not None:
-                if field.message_type.GetOptions().map_entry:
-                    entries = getattr(made, field.name)
-                    for _ in range(rng.randrange(3)):
-                        key = rng.choice(texts)
-                        if field.message_type.fields_by_name["value"].message_type is not None:
-                            entries[key].CopyFrom(message(type(entries[key]), depth - 1))
-                        else:
-                            entries[key] = rng.choice(texts)
-                elif many and depth:
-                    for _ in range(rng.randrange(3)):
-                        added = getattr(made, field.name).add()
-                        added.CopyFrom(message(type(added), depth - 1))
-                elif depth:
-                    getattr(made, field.name).CopyFrom(message(type(getattr(made, field.name)), depth - 1))
-                continue
-            if field.type == field.TYPE_STRING:
-                value = rng.choice(texts)
-            elif field.type == field.TYPE_BOOL:
-                value = rng.random() < 0.5
-            elif field.type == field.TYPE_ENUM:
-                value = rng.randrange(5)
-            elif field.type != field.TYPE_BYTES:
-                value = rng.choice((0, 1, 7, 2**31 - 1))
-            if value is not None and many:
-                getattr(made, field.name).extend([value] * rng.randrange(3))
-            elif value is not None:
-                setattr(made, field.name, value)
-        return made
 
     class Driver:
         driver = "d.example.com"
@@ -292,10 +304,10 @@ async def kubelet_answers(hostile: Hostile) -> Step:
 
         async def _answer(self, method: str, request: Any) -> Any:
             kind = getattr(DRA_V1.module, f"{method}Response")
-            answer = message(kind)
+            answer = _message(hostile.rng, kind)
             if hostile.rng.random() < 0.7:  # about the claim that was asked for
                 for asked in request.claims:
-                    answer.claims[asked.uid].CopyFrom(message(type(answer.claims[asked.uid])))
+                    answer.claims[asked.uid].CopyFrom(_message(hostile.rng, type(answer.claims[asked.uid])))
                     if hostile.rng.random() < 0.5:
                         answer.claims[asked.uid].error = ""
             return kind.FromString(answer.SerializeToString())
@@ -318,7 +330,52 @@ async def kubelet_answers(hostile: Hostile) -> Step:
         world.start()  # the checkpoint can be read again
         for service, name in ((HEALTH_V1ALPHA1, "NodeWatchResourcesResponse"), (REGISTRATION, "PluginInfo")):
             kind = getattr(service.module, name)
-            kind.FromString(message(kind).SerializeToString())
+            kind.FromString(_message(hostile.rng, kind).SerializeToString())
+
+    return step
+
+
+async def device_plugin_answers(hostile: Hostile) -> Step:
+    """What device plugins say about their devices and answer when some are taken: the pod gets them, or is told why not."""
+    resource, folder = "example.com/fuzzed", TemporaryDirectory(prefix="fuzz-plugins-")
+    module = DEVICE_PLUGIN.module
+
+    class Plugin:
+        """Any method answers a message of its own kind, filled at random."""
+
+        def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
+            async def answer(request: Any, timeout: float) -> Any:
+                kind = getattr(module, _PLUGIN_ANSWERS[method])
+                made = _message(hostile.rng, kind)
+                return kind.FromString(made.SerializeToString())
+
+            return answer
+
+    async def step() -> None:
+        manager = DeviceManager(Path(folder.name))
+        endpoint = manager._endpoints[resource] = DevicePluginEndpoint(resource, Path("plugin.sock"))
+        endpoint._plugin, endpoint.connected, endpoint.prefers, endpoint.wants_start = (
+            Plugin(),
+            True,
+            True,
+            True,
+        )
+        said = _message(hostile.rng, module.ListAndWatchResponse)
+        for device in said.devices:
+            device.health = hostile.rng.choice((device.health, "Healthy", "Healthy"))
+        endpoint.took(said)
+        asked: Any = pod("p1", "c")
+        container = asked["spec"]["containers"][0]
+        container["resources"] = {"limits": {resource: hostile.rng.choice(("0", "1", "2", "9" * 500))}}
+        try:
+            await manager.allocate(asked)
+            await manager.before_start(asked, container["name"])
+            manager.of_container(asked, container["name"])
+        except DeviceError as e:
+            assert str(e)
+        assert set(manager.capacity()) == {resource}
+        manager.health(asked, container["name"])
+        DeviceManager(Path(folder.name)).release_gone(set())  # what was kept can be read again
 
     return step
 
@@ -371,6 +428,7 @@ TARGETS: Final = (
     Target("cdi", cdi_specs, 150),
     Target("cel", cel, 200),
     Target("kubelet-answers", kubelet_answers, 100),
+    Target("device-plugin-answers", device_plugin_answers, 150),
     Target("manifests", manifests, 400),
 )
 

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import msgspec
+
 from dray.api.errors import AlreadyExists, Conflict, NotFound, StatusError
 from dray.api.groups.resource.classic import bridge as classic
 from dray.client.client import Client
@@ -100,7 +102,7 @@ class Importer:
 
     async def run(self, items: Iterable[Document]) -> Transferred:
         todo = sorted(items, key=_rank)
-        self._defined = {item["spec"]["group"] for item in todo if item["kind"] == "CustomResourceDefinition"}
+        self._defined = {_group(item) for item in todo if item["kind"] == "CustomResourceDefinition"}
         coming = {item["metadata"].get("uid") for item in todo}
         made: list[tuple[Resource[Any], Document, Document]] = []
         while todo:
@@ -172,9 +174,11 @@ class Importer:
         status = item.get("status")
         if not status or status == created.get("status"):
             return
-        if reserved := status.get("reservedFor"):
+        if isinstance(status, dict) and isinstance(reserved := status.get("reservedFor"), list):
             known = [
-                {**who, "uid": self._uids[who["uid"]]} for who in reserved if who.get("uid") in self._uids
+                {**who, "uid": self._uids[str(who["uid"])]}
+                for who in reserved
+                if isinstance(who, dict) and str(who.get("uid")) in self._uids
             ]
             status = {**status, "reservedFor": known}
         metadata: ObjectMeta = created["metadata"]
@@ -200,18 +204,42 @@ class Importer:
         self.outcome.problems.append(f"{item['kind']} {where}{metadata.get('name', '')}: {problem}")
 
 
+def _group(definition: Document) -> str:
+    spec = definition.get("spec")
+    return str(spec.get("group")) if isinstance(spec, dict) else ""
+
+
 def _rank(item: Document) -> int:
     kind = item.get("kind", "")
     return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
 
 
+class _Owner(msgspec.Struct):
+    uid: str
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    ownerReferences: list[_Owner] | None = None
+
+
+class _Item(msgspec.Struct):
+    """As much of an object as the importer looks at."""
+
+    apiVersion: str
+    kind: str
+    metadata: _Metadata
+
+
 def items_of(content: Any) -> Sequence[Document]:
-    """The objects of a List, or of one object."""
-    if isinstance(content, dict) and content.get("kind", "").endswith("List") and "items" in content:
-        found = content["items"]
-    else:
-        found = [content]
-    for item in found:
-        if not isinstance(item, dict) or not item.get("kind") or not isinstance(item.get("metadata"), dict):
-            raise ValueError("it is not a list of objects")
-    return list(found)
+    """The objects of a List, or of one object. ValueError if they are none."""
+    is_list = isinstance(content, dict) and str(content.get("kind")).endswith("List") and "items" in content
+    try:
+        found: list[Document] = msgspec.convert(content["items"] if is_list else [content], list[Document])
+        for item in found:
+            msgspec.convert(item, _Item)
+    except msgspec.ValidationError:
+        raise ValueError("it is not a list of objects") from None
+    return found

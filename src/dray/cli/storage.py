@@ -173,7 +173,7 @@ def import_(file: Path, kubeconfig: Path | None) -> None:
 
     try:
         items = transfer.items_of(json.loads(file.read_bytes()))
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise click.ClickException(f"{file}: {e}; dray export writes what can be imported") from None
 
     async def run() -> transfer.Transferred:

@@ -92,8 +92,13 @@ async def create_once_served(client: Client, card: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [[], "text", {"kind": "List", "items": [1]}, {"kind": "List", "items": [{}]}]
-)
+    "content",
+    [
+        [], "text", 5, {"kind": 5}, {"kind": "List", "items": [1]}, {"kind": "List", "items": [{}]}, {"kind": "List", "items": None},
+        {"kind": [1], "apiVersion": "v1", "metadata": {}}, {"kind": "Pod", "metadata": {"name": "p"}}, {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": 1}},
+        {"kind": "Pod", "apiVersion": "v1", "metadata": {"ownerReferences": [1]}},
+    ],
+)  # fmt: skip
 def test_what_is_no_list_of_objects_is_refused(content: Any):
     with pytest.raises(ValueError, match="not a list of objects"):
         transfer.items_of(content)

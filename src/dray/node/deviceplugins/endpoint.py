@@ -53,7 +53,7 @@ class DevicePluginEndpoint:
                     self.wants_start = options.pre_start_required
                     self.connected = True
                     async for answer in self._plugin.ListAndWatch(messages.Empty()):
-                        self.devices = {device.ID: _device(device) for device in answer.devices}
+                        self.took(answer)
                         changed()
         except (grpc.aio.AioRpcError, OSError, ValueError) as e:
             text = e.details() if isinstance(e, grpc.aio.AioRpcError) else e
@@ -63,6 +63,10 @@ class DevicePluginEndpoint:
             # Nobody vouches for them any more; containers that have them go on.
             self.devices = {name: device._replace(healthy=False) for name, device in self.devices.items()}
             changed()
+
+    def took(self, answer: Any) -> None:
+        """What the plugin says its devices are now."""
+        self.devices = {device.ID: _device(device) for device in answer.devices}
 
     async def preferred(self, free: set[str], must: set[str], count: int) -> tuple[str, ...]:
         """What the plugin would give; nothing if it has no opinion or none that can be heard."""
