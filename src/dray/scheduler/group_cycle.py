@@ -167,23 +167,22 @@ class GroupCycles:
         cluster = framework.placement.cluster
         own_policy = framework.quirks.groups_have_preemption_policy
         name, policy = "", root.preemption_policy if own_policy else ""
-        for gang in gangs:
-            for pod in (*gang.members, *cluster.pods_of_group(*gang.group.key).values()):
-                spec = pod.document["spec"]
-                its_name = spec.get("schedulerName", "default-scheduler")
-                its_policy = spec.get("preemptionPolicy") or "PreemptLowerPriority"
-                name = name or its_name
-                both = "all pods in a single pod group should have the same"
-                if its_name != name:
-                    return f'{both} .spec.schedulerName set, got: "{its_name}" and "{name}"'
-                if pod.priority != root.priority:
-                    return (
-                        f"{both} priority as the pod group's priority, got {pod.priority} and {root.priority}"
-                    )
-                policy = policy or its_policy
-                if its_policy != policy:
-                    group = " as the pod group's preemption policy" if own_policy else ""
-                    return f"{both} preemption policy{group}, got {its_policy} and {policy}"
+        waiting = [pod for gang in gangs for pod in gang.members]
+        bound = [pod for gang in gangs for pod in cluster.pods_of_group(*gang.group.key).values()]
+        both = "all pods in a single pod group should have the same"
+        for pod in (*waiting, *bound):
+            spec = pod.document["spec"]
+            its_name = spec.get("schedulerName", "default-scheduler")
+            its_policy = spec.get("preemptionPolicy") or "PreemptLowerPriority"
+            name = name or its_name
+            if its_name != name:
+                return f'{both} .spec.schedulerName set, got: "{its_name}" and "{name}"'
+            if pod.priority != root.priority:
+                return f"{both} priority as the pod group's priority, got {pod.priority} and {root.priority}"
+            policy = policy or its_policy
+            if its_policy != policy:
+                group = " as the pod group's preemption policy" if own_policy else ""
+                return f"{both} preemption policy{group}, got {its_policy} and {policy}"
         return ""
 
     # -- placed -----------------------------------------------------------------------------------------------------
