@@ -34,6 +34,8 @@ class APIQuirks:
     serves_pod_resize: bool
     #: Requests for Endpoints are answered with a warning.
     deprecates_endpoints: bool
+    #: ``/version`` names the release that is emulated and the oldest that the server gets on with.
+    tells_emulation: bool
     #: A job without podReplacementPolicy gets one.
     defaults_pod_replacement_policy: bool
     #: Claims and templates of the classic generation are stored beside those of the modern one, not in their place.
@@ -68,6 +70,7 @@ class APIQuirks:
             nests_claim_sources=release < V1_31,
             serves_pod_resize=release >= V1_32,
             deprecates_endpoints=release >= V1_33,
+            tells_emulation=release >= V1_33,
             defaults_pod_replacement_policy=release >= V1_29,
             stores_classic_kinds_apart=not version.emulated or release >= V1_31,
             stores_classic_kinds_as_v1alpha1=release < V1_27,

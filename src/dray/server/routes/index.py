@@ -23,13 +23,16 @@ def version_info(api: APIServer) -> dict[str, str]:
     git_version = api.version.git_version
     major, minor = api.version.release
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    return {
-        "major": str(major),
-        "minor": str(minor),
+    emulation = {
         "emulationMajor": str(major),
         "emulationMinor": str(minor),
         "minCompatibilityMajor": str(major),
         "minCompatibilityMinor": str(minor - 1),
+    }
+    return {
+        "major": str(major),
+        "minor": str(minor),
+        **(emulation if api.api_quirks.tells_emulation else {}),
         "gitVersion": f"{git_version}",
         "gitCommit": "",
         "gitTreeState": "clean",

@@ -5,6 +5,7 @@ import sqlite3
 import pytest
 
 from dray.api.errors import InternalError, MethodNotAllowed, NotFound
+from dray.api.release import EffectiveVersion
 from dray.store import sqlite
 from dray.store.interface import StoreUnavailable
 from dray.store.sqlite import SqliteStore
@@ -21,6 +22,12 @@ async def test_groups_come_in_upstreams_order_with_their_preferred_version():
     resource = next(g for g in groups if g["name"] == "resource.k8s.io")
     assert resource["preferredVersion"]["version"] == "v1"
     assert (await client.request("GET", "/apis/resource.k8s.io")).object["versions"] == resource["versions"]
+
+
+@pytest.mark.parametrize(("release", "told"), [("1.32", None), ("1.33", "33"), ("1.37", "37")])
+async def test_the_version_tells_of_emulation_since_1_33(release: str, told: str | None) -> None:
+    client = (await make_server(version=EffectiveVersion.parse(release))).as_user()
+    assert (await client.request("GET", "/version")).object.get("emulationMinor") == told
 
 
 async def test_a_version_lists_resources_and_subresources():
