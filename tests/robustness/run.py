@@ -30,6 +30,8 @@ _RESOURCE = "/apis/resource.k8s.io/v1"
 _PODS = "/api/v1/namespaces/default/pods"
 _TEMPLATES = f"{_RESOURCE}/namespaces/default/resourceclaimtemplates"
 DRIVER = "gpu.example.com"
+#: After so many faults a pod must run before the next one comes.
+PODS_AFTER = 5
 #: Of every node; see ``_slices``.
 SHARED = "shared"
 DEVICES = ("whole-0", "whole-1", "part-0", "part-1", "part-2", "part-3", SHARED)
@@ -178,12 +180,23 @@ class _Run:
                 await asyncio.sleep(rng.uniform(0.2, 3))
             self._report.faults[name] += 1
             await self._recovery()
+            if self._options.pods and self._report.faults.total() % PODS_AFTER == 0:
+                await self._pods_run()
 
     async def _recovery(self) -> None:
         """After a fault, the cluster must get on by itself."""
         wanted = self._load.succeeded + 3 * self._options.writers
         await self._until(
             lambda: self._load.succeeded >= wanted or not self._goes_on(), "no write succeeds any more"
+        )
+
+    async def _pods_run(self) -> None:
+        """Components that lost their leases need longer than a write does, and faults may never leave them the time."""
+        wanted = self._report.pods + 1
+        await self._until(
+            lambda: self._report.pods >= wanted or not self._goes_on(),
+            "no pod runs any more",
+            patience=3 * self._options.patience,
         )
 
     async def _tell_progress(self) -> None:
@@ -230,8 +243,8 @@ class _Run:
 
         await self._until(seen, "a watcher never saw the last write")
 
-    async def _until(self, true: Callable[[], bool], otherwise: str) -> None:
-        deadline = time.monotonic() + self._options.patience
+    async def _until(self, true: Callable[[], bool], otherwise: str, *, patience: float = 0) -> None:
+        deadline = time.monotonic() + (patience or self._options.patience)
         while not true():
             if time.monotonic() > deadline:
                 self._report.violations.append(otherwise)

@@ -94,6 +94,7 @@ class Informer(Generic[T]):
         self.selection = Selection(resource, namespace, label_selector, field_selector)
         self.cache: Store[T] = Store(indexers)
         self._client = client
+        self._worked = False  # the watch that was last tried
         # Reading is the cache's: handlers ask all the time.
         self.get = self.cache.get  # the object of that namespace and name, or None
         self.by_index = self.cache.by_index  # the objects that an index has under a value
@@ -202,10 +203,12 @@ class Informer(Generic[T]):
     async def _list_and_watch(self) -> None:
         pauses = self._backoff.pauses()
         while True:
+            self._worked = False
             try:
                 if not self._version:
                     await self._list()
-                if await self._watch():
+                await self._watch()
+                if self._worked:
                     pauses = self._backoff.pauses()
                     continue
                 _log.debug("the watch of %s ended at once and brought nothing", self.resource)
@@ -214,6 +217,8 @@ class Informer(Generic[T]):
                 self._version = ""
             except StatusError as error:
                 _log.warning("%s cannot be watched, trying again: %s", self.resource, error)
+            if self._worked:  # and broke off: that is no further failure
+                pauses = self._backoff.pauses()
             await asyncio.sleep(next(pauses))
 
     async def _list(self) -> None:
@@ -269,11 +274,11 @@ class Informer(Generic[T]):
         self._version = version
         self._synced.set()
 
-    async def _watch(self) -> bool:
-        """Apply one watch's events until it ends; False if it ended at once with nothing."""
+    async def _watch(self) -> None:
+        """Apply one watch's events until it ends or breaks off. It has not worked if that is at once and it brought
+        nothing."""
         _, namespace, labels, fields = self.selection
-        began = asyncio.get_running_loop().time()
-        anything = False
+        clock = asyncio.get_running_loop().time
         async with self._client.watch(
             self.resource,
             namespace,
@@ -282,11 +287,14 @@ class Informer(Generic[T]):
             field_selector=fields,
             timeout_seconds=random.randint(*WATCH_SECONDS),
         ) as stream:
-            async for batch in stream:
-                anything = True
-                for event in batch:
-                    self._apply(event)
-        return anything or asyncio.get_running_loop().time() - began >= SHORTEST_WATCH
+            began = clock()
+            try:
+                async for batch in stream:
+                    self._worked = True
+                    for event in batch:
+                        self._apply(event)
+            finally:
+                self._worked = self._worked or clock() - began >= SHORTEST_WATCH
 
     def _apply(self, event: AnyEvent[T]) -> None:
         kind, obj = event.type, event.object

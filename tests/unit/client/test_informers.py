@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -137,6 +138,29 @@ async def test_a_watch_that_keeps_ending_at_once_is_not_reopened_without_a_pause
             await soon("a watch", lambda: server.streams)
             server.end_watches()
             await soon(f"{n + 1} pauses", lambda n=n: len(pauses) == n + 1)
+
+
+async def test_a_watch_that_worked_and_broke_off_is_opened_again_after_the_shortest_pause(client, server):
+    """Servers come and go. Each time counts for itself, or a component would stand still for a minute in the end."""
+    places = []
+
+    class Counting(Backoff):
+        def pauses(self, **_):
+            for place in itertools.count():
+                places.append(place)
+                yield 0.0
+
+    informer = Informer(client, PODS, backoff=Counting(initial=0))
+    log = Log().attach(informer)
+    async with running(informer):
+        for n in range(4):
+            await soon("a watch", lambda: server.streams)
+            server.put(f"{PATH}/{n}", {})
+            await soon("a notification", lambda n=n: len(log) == n + 1)
+            server.failures += [ServiceUnavailable("restarting")]  # it does not come back at once
+            server.end_watches(ServiceUnavailable("the server closed the connection"))
+            await soon("two pauses", lambda n=n: len(places) == 2 * n + 2)
+    assert places == [0, 1] * 4
 
 
 async def test_a_handler_that_comes_late_is_told_of_what_is_there(client, server):
