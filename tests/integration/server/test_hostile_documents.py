@@ -183,18 +183,18 @@ async def test_what_is_stored_can_be_read_whatever_expressions_came_before():
     assert await it.send("POST", classes, body, dryRun="All") == 201
     assert sys.getrecursionlimit() == limit
     path = "/apis/apps/v1/namespaces/default/controllerrevisions"
-    for depth, codes in ((390, (201, 409)), (450, (400,)), (5_000, (400,)), (100_000, (400,))):
+    for depth, codes in ((590, (201, 409)), (650, (400,)), (5_000, (400,)), (100_000, (400,))):
         data = b'{"a":' * depth + b"1" + b"}" * depth
         document = b'{"metadata":{"name":"d%d"},"revision":1,"data":%b}' % (depth, data)
         assert await it.send("POST", path, document) in codes, depth
     for kind in ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf"):
-        request = Request("GET", f"{path}/d390", headers=Headers([("accept", kind)]), user=ROOT)
+        request = Request("GET", f"{path}/d590", headers=Headers([("accept", kind)]), user=ROOT)
         assert (await ResponseWriter(server.api).serve(request)).code == 200, kind
     labels = {"metadata": {"labels": {"a": "b"}}}
-    assert await it.send("PATCH", f"{path}/d390", labels, "application/merge-patch+json") == 200
+    assert await it.send("PATCH", f"{path}/d590", labels, "application/merge-patch+json") == 200
     applied = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, **labels}
     assert (
-        await it.send("PATCH", f"{path}/d390", applied, "application/apply-patch+yaml", fieldManager="f")
+        await it.send("PATCH", f"{path}/d590", applied, "application/apply-patch+yaml", fieldManager="f")
         == 200
     )
 
