@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dray.api.groups.apps.workload import (
+    REPLICA_COLUMNS,
     TEMPLATE,
-    TEMPLATE_COLUMNS,
     ReplicaStatusStrategy,
     WorkloadStrategy,
     check_counts,
@@ -22,7 +22,7 @@ from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import codecs
 from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Kind, Scale, Version
+from dray.api.scheme.kinds import Kind, Scale, Version
 from dray.api.scheme.strategy import SPEC, Context
 from dray.api.validation.field import FieldError
 
@@ -89,16 +89,6 @@ def kind(quirks: APIQuirks) -> Kind:
         strategy=ReplicaSetStrategy(),
         subresources={"status": ReplicaSetStatusStrategy()},
         scale=Scale(selector=selector_string),
-        printer=printers.printer(
-            (
-                printers.NAME,
-                Column("Desired", type="integer", description="How many pods are wanted."),
-                Column("Current", type="integer", description="How many pods there are."),
-                Column("Ready", type="integer", description="How many pods are ready."),
-                printers.AGE,
-                *TEMPLATE_COLUMNS,
-            ),
-            _cells,
-        ),
+        printer=printers.printer(REPLICA_COLUMNS, _cells),
         fields={"status.replicas": lambda obj: str(obj.get("status", {}).get("replicas", 0))},
     )

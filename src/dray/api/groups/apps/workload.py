@@ -65,6 +65,15 @@ TEMPLATE_COLUMNS: Final = (
     IMAGES,
     Column("Selector", priority=1, description="The labels of the pods it looks after."),
 )
+#: What is shown of kinds that keep a number of pods alike.
+REPLICA_COLUMNS: Final = (
+    printers.NAME,
+    Column("Desired", type="integer", description="How many pods are wanted."),
+    Column("Current", type="integer", description="How many pods there are."),
+    Column("Ready", type="integer", description="How many pods are ready."),
+    printers.AGE,
+    *TEMPLATE_COLUMNS,
+)
 
 
 W = TypeVar("W", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dray.api.groups.apps.workload import (
+    REPLICA_COLUMNS,
     SELECTOR,
     TEMPLATE,
-    TEMPLATE_COLUMNS,
     ReplicaStatusStrategy,
     WorkloadStrategy,
     check_counts,
@@ -19,7 +19,7 @@ from dray.api.groups.core.pod.defaults import default_template
 from dray.api.groups.core.podtemplate import check_template, codecs
 from dray.api.quirks import APIQuirks
 from dray.api.scheme import printers
-from dray.api.scheme.kinds import Column, Kind, Scale, Version
+from dray.api.scheme.kinds import Kind, Scale, Version
 from dray.api.scheme.strategy import SPEC, Context
 from dray.api.validation import field
 from dray.api.validation.field import FieldError
@@ -110,16 +110,6 @@ def kind(quirks: APIQuirks) -> Kind:
         strategy=ReplicationControllerStrategy(),
         subresources={"status": ReplicationControllerStatusStrategy()},
         scale=Scale(selector=selector_string),
-        printer=printers.printer(
-            (
-                printers.NAME,
-                Column("Desired", type="integer", description="How many pods are wanted."),
-                Column("Current", type="integer", description="How many pods there are."),
-                Column("Ready", type="integer", description="How many pods are ready."),
-                printers.AGE,
-                *TEMPLATE_COLUMNS,
-            ),
-            _cells,
-        ),
+        printer=printers.printer(REPLICA_COLUMNS, _cells),
         fields={"status.replicas": lambda obj: str(obj.get("status", {}).get("replicas", 0))},
     )
