@@ -93,6 +93,22 @@ async def test_counters_that_do_not_match_the_devices_and_damaged_records_are_pu
     assert await stored(client) == right
 
 
+async def test_repairs_of_a_large_counter_set_fit_into_transactions_of_etcd():
+    client = await cluster_with_a_partition()
+    right, store = await stored(client), client._api.store
+    counters = await store.get(COUNTERS + "d.example.com/p/gpu")
+    gone = {f"gone-{i}": {"memory": "1Ki"} for i in range(300)}
+    devices = json.loads(counters.value)["devices"] | gone
+    await store.update(
+        counters.key, json.dumps({"devices": devices}).encode(), expected=counters.mod_revision
+    )
+    repair = await found_by(client)
+    (finding,) = repair.findings()
+    assert len(finding.operations) <= 128
+    assert await repair.repair() == 3
+    assert await stored(client) == right
+
+
 async def test_a_device_that_two_claims_have_is_reported_and_left_alone(caplog):
     client = await claims("a", "b")
     await give(client, "a", "gpu-0")
