@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dray.api import release as releases
 from dray.api.scheme.registry import kinds
-from dray.app import shared_pki
+from dray.app import datadir, shared_pki
 from dray.server import beyond_upstream
 from dray.server.apiserver import APIServer
 from dray.server.auth.authenticator import AuthenticatorChain
@@ -106,12 +106,16 @@ def _names_taken_twice(api: APIServer) -> Iterator[str]:
 @asynccontextmanager
 async def opened(spec: str, data: Path, etcd: EtcdAccess | None = None) -> AsyncIterator[Store]:
     """The store of a command, closed afterwards. A SQLite file must be there: a command makes no new one."""
+    held: AbstractContextManager[None] = nullcontext()
     if spec.partition(":")[0] == "sqlite":
         path = Path(spec.partition(":")[2] or data / "store.db")
         if not path.exists():
             raise StoreError(f"there is no store at {path}: name it with --store or --data")
-    store = await open_store(spec, data=data, etcd=etcd)
-    try:
-        yield store
-    finally:
-        await store.close()
+        if path.parent == data:
+            held = datadir.locked(data)
+    with held:
+        store = await open_store(spec, data=data, etcd=etcd)
+        try:
+            yield store
+        finally:
+            await store.close()

@@ -28,13 +28,13 @@ _cdi = click.option(
     "--cdi-spec-dir",
     "cdi",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, file_okay=False),
     help="Where drivers leave their CDI files; may be repeated. Default: /etc/cdi and /var/run/cdi.",
 )
 _logs = click.option(
     "--pod-log-dir",
     "logs",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, file_okay=False),
     default=Path("/var/log/pods"),
     show_default=True,
     help="Where the logs of containers are written.",
@@ -60,7 +60,7 @@ _withdraw = click.option(
 @_name
 @click.option(
     "--root",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, file_okay=False),
     default=Path("/var/lib/kubelet"),
     show_default=True,
     help="Where plugins register and pods live, as a kubelet's --root-dir.",
@@ -217,7 +217,7 @@ def list_nodes(data: Path | None) -> None:
 @_name
 @click.option(
     "--root",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, file_okay=False),
     default=None,
     help="The kubelet directory of a node that has the machine to itself; default: below --data.",
 )

@@ -322,3 +322,10 @@ def test_a_driver_without_a_kubeconfig_says_so(places: dict[str, str], tmp_path:
     )  # fmt: skip
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "cats.example.com: there is no kubeconfig" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--root", "--cdi-spec-dir", "--pod-log-dir"])
+def test_a_file_where_a_node_needs_a_directory_is_said_at_once(option: str, places: dict[str, str]):
+    result = dray(places, "node", "--kubeconfig", "{unreachable}", option, "{good}")
+    assert result.returncode == 2
+    assert f"'{option}': Directory '{places['good']}' is a file." in result.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from dray.app import datadir
 from dray.cli.commands import dray
 from tests.integration.app.test_backup import EARLIER
 
@@ -41,3 +42,11 @@ def test_a_store_that_is_not_there_is_one_line(tmp_path: Path):
         code, output = run(*command)
         assert code == 1 and output.count("\n") == 1 and "there is no store at" in output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_in_use_is_left_alone_and_it_is_said_what_to_end(tmp_path: Path):
+    (tmp_path / "store.db").write_bytes(gzip.decompress(EARLIER.read_bytes()))
+    with datadir.locked(tmp_path):
+        code, output = run("check-store", "--data", str(tmp_path))
+    assert code != 0
+    assert output == f"Error: a cluster already runs on {tmp_path}; end it with: dray down --data {tmp_path}\n"
