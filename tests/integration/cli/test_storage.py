@@ -49,4 +49,6 @@ def test_a_store_in_use_is_left_alone_and_it_is_said_what_to_end(tmp_path: Path)
     with datadir.locked(tmp_path):
         code, output = run("check-store", "--data", str(tmp_path))
     assert code != 0
-    assert output == f"Error: a cluster already runs on {tmp_path}; end it with: dray down --data {tmp_path}\n"
+    assert (
+        output == f"Error: a cluster already runs on {tmp_path}; end it with: dray down --data {tmp_path}\n"
+    )
