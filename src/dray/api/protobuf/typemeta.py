@@ -9,7 +9,7 @@ from dray.api.schema import Struct
 
 
 def has_protobuf(type_: Struct) -> bool:
-    """Whether a type has a form in protobuf; tables and discovery documents have none."""
+    """Whether a type has a form in protobuf; tables and the legacy form of discovery have none."""
     return any(field.number for field in type_.fields)
 
 

@@ -90,8 +90,7 @@ def choose(accept: str, *, transforms: bool = True, numbered: bool = True) -> Me
         return PLAIN
     for clause in clauses(accept):
         for offered in OFFERED:
-            kind, _, subtype = offered.partition("/")
-            if clause.type not in ("*", kind) or clause.subtype not in ("*", subtype):
+            if not clause.accepts(offered):
                 continue
             media = _media(offered, clause.parameters, transforms=transforms)
             if media is not None and (numbered or media.type != PROTOBUF or media.transform):
@@ -105,6 +104,11 @@ class AcceptClause:
     subtype: str
     quality: float
     parameters: dict[str, str]
+
+    def accepts(self, media: str) -> bool:
+        """Whether the clause names a media type, whatever its parameters say."""
+        kind, _, subtype = media.partition("/")
+        return self.type in ("*", kind) and self.subtype in ("*", subtype)
 
 
 def clauses(accept: str) -> list[AcceptClause]:

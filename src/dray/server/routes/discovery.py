@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from dray.api import protobuf
 from dray.api.scheme.kinds import Kind, Object
 from dray.server.apiserver import APIServer, method_not_allowed, text_not_found
 from dray.server.endpoints import negotiation
@@ -15,7 +17,9 @@ from dray.server.endpoints.responses import RawBody, Response
 from dray.server.registry.resources import APIGroup, Resource
 from dray.server.storage.codec import encode
 
-_FORMS = ("v2", "v2beta1")
+#: The media types and versions of aggregated discovery.
+_MEDIA = (negotiation.JSON, negotiation.PROTOBUF)
+_VERSIONS = ("v2", "v2beta1")
 #: Kinds whose hash upstream makes of another version than the one it stores today.
 _HASHED_AS = {("apiextensions.k8s.io", "CustomResourceDefinition"): "v1beta1"}
 #: The kind an action's body has, where it is not the resource's own.
@@ -38,7 +42,7 @@ class Discovery:
         self._api = api
         self._generation = -1
         self._groups: list[APIGroup] = []
-        self._aggregated: dict[tuple[str, str], tuple[bytes, str]] = {}
+        self._aggregated: dict[tuple[str, bool], _Aggregated] = {}
 
     def install(self) -> None:
         path_handlers = self._api.path_handlers
@@ -57,8 +61,8 @@ class Discovery:
     # -- pages
 
     async def core(self, request: Request, info: RequestInfo) -> Response:
-        if (form := _aggregated_form(request)) is not None:
-            return self._aggregate(request, form, core=True)
+        if (asked := _aggregated_form(request)) is not None:
+            return self._aggregate(request, asked, core=True)
         _only_get(request)
         address = request.headers.get("host") or "127.0.0.1:6443"
         return Response(
@@ -71,8 +75,8 @@ class Discovery:
         )
 
     async def groups(self, request: Request, info: RequestInfo) -> Response:
-        if (form := _aggregated_form(request)) is not None:
-            return self._aggregate(request, form, core=False)
+        if (asked := _aggregated_form(request)) is not None:
+            return self._aggregate(request, asked, core=False)
         _only_get(request)
         listed = [_group(g) for g in self._refresh() if g.name]
         return Response(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
@@ -117,26 +121,43 @@ class Discovery:
 
     # -- aggregated
 
-    def _aggregate(self, request: Request, form: str, *, core: bool) -> Response:
+    def _aggregate(self, request: Request, asked: _AggregatedForm, *, core: bool) -> Response:
         groups = [g for g in self._refresh() if (not g.name) is core]
-        key = (form, "api" if core else "apis")
-        found = self._aggregated.get(key)
+        found = self._aggregated.get((asked.version, core))
         if found is None:
-            body = encode(
-                {
-                    "kind": "APIGroupDiscoveryList",
-                    "apiVersion": f"apidiscovery.k8s.io/{form}",
-                    "metadata": {},
-                    "items": [_discovery_group(g) for g in groups],
-                }
-            )
-            found = self._aggregated[key] = (body, hashlib.sha512(body).hexdigest().upper())
-        body, digest = found
-        content_type = f"application/json;g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList"
-        headers = [("Etag", f'"{digest}"'), ("Vary", "Accept")]
-        if request.headers.get("if-none-match").strip('"') == digest:
+            document: Object = {
+                "kind": "APIGroupDiscoveryList",
+                "apiVersion": f"apidiscovery.k8s.io/{asked.version}",
+                "metadata": {},
+                "items": [_discovery_group(g) for g in groups],
+            }
+            found = self._aggregated[asked.version, core] = _Aggregated(document)
+        content_type = f"{asked.media};g=apidiscovery.k8s.io;v={asked.version};as=APIGroupDiscoveryList"
+        headers = [("Etag", f'"{found.digest}"'), ("Vary", "Accept")]
+        if request.headers.get("if-none-match").strip('"') == found.digest:
             return Response(304, RawBody(b"", content_type), headers)
-        return Response(200, RawBody(body, content_type), headers)
+        return Response(200, RawBody(found.body(asked.media), content_type), headers)
+
+
+class _AggregatedForm(NamedTuple):
+    """How a client wants aggregated discovery: the media type and the version of ``apidiscovery.k8s.io``."""
+
+    media: str
+    version: str
+
+
+class _Aggregated:
+    """A document of aggregated discovery. Its digest is that of the JSON in every media type, as upstream has it."""
+
+    def __init__(self, document: Object) -> None:
+        self._document = document
+        self._bodies = {negotiation.JSON: encode(document)}
+        self.digest = hashlib.sha512(self._bodies[negotiation.JSON]).hexdigest().upper()
+
+    def body(self, media: str) -> bytes:
+        if media not in self._bodies:
+            self._bodies[media] = protobuf.enclose(self._document)
+        return self._bodies[media]
 
 
 def _only_get(request: Request) -> None:
@@ -145,16 +166,18 @@ def _only_get(request: Request) -> None:
     negotiation.negotiate_output(request, transforms=False)
 
 
-def _aggregated_form(request: Request) -> str | None:
-    """The version of aggregated discovery the client prefers over the legacy form, if any."""
+def _aggregated_form(request: Request) -> _AggregatedForm | None:
+    """The form of aggregated discovery that the client prefers over the legacy one, if any."""
     accept = request.headers.get("accept")
     if "APIGroupDiscoveryList" not in accept:
         return None
     for clause in negotiation.clauses(accept):
+        media = next((m for m in _MEDIA if clause.accepts(m)), None)
         if clause.parameters.get("as") == "APIGroupDiscoveryList":
-            if clause.parameters.get("g") == "apidiscovery.k8s.io" and clause.parameters.get("v") in _FORMS:
-                return clause.parameters["v"]
-        elif clause.type in ("*", "application") and clause.subtype in ("*", "json"):
+            version = clause.parameters.get("v", "")
+            if media and clause.parameters.get("g") == "apidiscovery.k8s.io" and version in _VERSIONS:
+                return _AggregatedForm(media, version)
+        elif clause.accepts(negotiation.JSON):
             return None
     return None
 

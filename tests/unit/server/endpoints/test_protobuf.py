@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -180,3 +181,21 @@ async def test_tables_and_discovery_are_given_as_json():
     assert content_type(table) == "application/json"
     for path in ("/api", "/apis", "/api/v1", "/version"):
         assert content_type(await call(server, "GET", path)) == "application/json"
+
+
+@pytest.mark.parametrize("version", ["v2", "v2beta1"])
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+async def test_aggregated_discovery_is_the_same_in_protobuf(path: str, version: str) -> None:
+    server = await make_server()
+    form = f"g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+    in_protobuf = await call(server, "GET", path, accept=f"{MEDIA_TYPE};{form},application/json")
+    in_json = await call(server, "GET", path, accept=f"application/json;{form},application/json")
+    assert content_type(in_protobuf) == f"{MEDIA_TYPE};{form}"
+    assert content_type(in_json) == f"application/json;{form}"
+    assert dict(in_protobuf.headers)["Etag"] == dict(in_json.headers)["Etag"]
+    found, told = opened(in_protobuf.body), json.loads(in_json.body or b"")
+    assert (found["kind"], found["apiVersion"]) == (told["kind"], told["apiVersion"])
+    assert [g["versions"] for g in found["items"]] == [g["versions"] for g in told["items"]]
+    assert [g["metadata"].get("name") for g in found["items"]] == [
+        g["metadata"].get("name") for g in told["items"]
+    ]
