@@ -294,6 +294,7 @@ class PodWorker:
             self.pod,
             node.node,
             node.paths,
+            resolver=runtime_config.host_resolver(node.runtime.capabilities),
             api_service=service,
             runtime_handler=await self._runtime_handler(),
         )

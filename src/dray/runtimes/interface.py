@@ -84,6 +84,14 @@ class Resources(NamedTuple):
     memory_limit: int = 0
 
 
+class DNSConfig(NamedTuple):
+    """How programs of a pod resolve names, as in ``resolv.conf``."""
+
+    servers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
 class HostPort(NamedTuple):
     host: str
     host_port: int
@@ -97,6 +105,7 @@ class SandboxConfig:
     namespace: str
     attempt: int = 0
     hostname: str = ""
+    dns: DNSConfig = DNSConfig()
     host_network: bool = False
     host_pid: bool = False
     host_ipc: bool = False

@@ -14,7 +14,7 @@ from dray.client.client import Client
 from dray.client.resources import CONFIGMAPS, SECRETS
 from dray.node import volume_manager
 from dray.node.admission import EVERYWHERE, host_ports
-from dray.node.container import environment, hosts, termination_message
+from dray.node.container import dns, environment, hosts, termination_message
 from dray.node.hostpaths import HostPaths
 from dray.node.pod_status import NodeFacts
 from dray.node.services import ServiceAddress, Services
@@ -23,6 +23,7 @@ from dray.runtimes.interface import Capabilities as RuntimeCapabilities
 from dray.runtimes.interface import (
     ContainerConfig,
     ContainerStatus,
+    DNSConfig,
     Edits,
     HostPort,
     Mount,
@@ -70,14 +71,24 @@ def hostname(pod: Pod, node: str) -> str:
     return node if spec.get("hostNetwork") else (spec.get("hostname") or pod["metadata"]["name"])[:63]
 
 
+def host_resolver(can: RuntimeCapabilities) -> DNSConfig:
+    """How this host resolves names. Read for every pod, as hosts change networks; nothing where no program runs."""
+    try:
+        return dns.parse_resolv_conf(Path(dns.PATH).read_text() if can.runs_programs else "")
+    except (OSError, UnicodeDecodeError):
+        return DNSConfig()
+
+
 def sandbox_config(
     pod: Pod,
     node: NodeFacts,
     paths: HostPaths,
     *,
+    resolver: DNSConfig = DNSConfig(),
     api_service: ServiceAddress | None = None,
     runtime_handler: str = "",
 ) -> SandboxConfig:
+    """What a runtime is told about a pod. ``resolver`` is the host's."""
     metadata, spec = pod["metadata"], pod["spec"]
     security: PodSecurityContext = spec.get("securityContext") or {}
     return SandboxConfig(
@@ -85,6 +96,7 @@ def sandbox_config(
         name=metadata["name"],
         namespace=metadata["namespace"],
         hostname=hostname(pod, node.name),
+        dns=dns.pod_dns(pod, of_host=resolver),
         host_network=bool(spec.get("hostNetwork")),
         host_pid=bool(spec.get("hostPID")),
         host_ipc=bool(spec.get("hostIPC")),

@@ -31,6 +31,9 @@ def sandbox_config(config: SandboxConfig, *, has_network: bool) -> Any:
         ),
         hostname="" if host else config.hostname,
         log_directory=str(config.log_directory),
+        dns_config=m.DNSConfig(
+            servers=config.dns.servers, searches=config.dns.searches, options=config.dns.options
+        ),
         port_mappings=[
             m.PortMapping(host_ip=p.host, host_port=p.host_port, container_port=p.container_port)
             for p in config.ports

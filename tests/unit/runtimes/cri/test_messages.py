@@ -10,7 +10,7 @@ from dray.node.container.runtime_config import sandbox_config
 from dray.node.hostpaths import HostPaths
 from dray.node.pod_status import NodeFacts
 from dray.runtimes.cri import messages
-from dray.runtimes.interface import ContainerConfig, Mount
+from dray.runtimes.interface import ContainerConfig, DNSConfig, Mount
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodSpec
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 m = CRI_RUNTIME.module
 
 
-def message(spec: PodSpec) -> Any:
+def message(spec: PodSpec, *, resolver: DNSConfig = DNSConfig()) -> Any:
     pod: Pod = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec}
     config = sandbox_config(
-        pod, NodeFacts(host_ip="192.0.2.1", runtime="", name="node"), HostPaths.of_machine()
+        pod,
+        NodeFacts(host_ip="192.0.2.1", runtime="", name="node"),
+        HostPaths.of_machine(),
+        resolver=resolver,
     )
     return messages.sandbox_config(config, has_network=True)
 
@@ -67,6 +70,20 @@ def test_settings_of_the_kernel_and_ports_of_the_host_reach_the_runtime():
     assert dict(told.linux.sysctls) == {"kernel.shm_rmid_forced": "1"}
     [mapping] = told.port_mappings
     assert (mapping.host_ip, mapping.host_port, mapping.container_port) == ("192.0.2.1", 8080, 80)
+
+
+def test_the_runtime_is_told_how_the_pod_resolves_names():
+    told = message(
+        {
+            "containers": [],
+            "dnsPolicy": "ClusterFirst",
+            "dnsConfig": {"nameservers": ["192.0.2.54"], "options": [{"name": "ndots", "value": "5"}]},
+        },
+        resolver=DNSConfig(("192.0.2.53",), ("example.com",), ("ndots:1", "rotate")),
+    )
+    assert list(told.dns_config.servers) == ["192.0.2.53", "192.0.2.54"]
+    assert list(told.dns_config.searches) == ["example.com"]
+    assert list(told.dns_config.options) == ["ndots:5", "rotate"]
 
 
 def test_mounts_propagate_as_the_container_says():
