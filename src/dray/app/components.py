@@ -117,7 +117,7 @@ async def nodes(
         pod_network=cluster.options.pod_network == "bridge",
         api_server=_api_server(cluster),
         clock=cluster.options.clock,
-        endpoint=(lambda node: cluster_endpoint(cluster.server.pki, node))
+        endpoint=(lambda node: cluster_endpoint(cluster.server.pki, node, runtime=cluster.options.runtime))
         if has_plugin_sockets(cluster.options.runtime)
         else None,
     )

@@ -67,10 +67,13 @@ def with_endpoint(options: Options, *, folder: Path, client_ca: bytes, port: int
     return replace(options, endpoint=opened)
 
 
-def cluster_endpoint(keys: pki.Pki, node: NodeOptions) -> Listener | None:
-    """The endpoint of a node of ``dray up``, with a certificate of the cluster's authority. Only on an address that pods
-    and this host alone reach: the API server beside it needs none."""
-    if node.address in ("127.0.0.1", machine_address()):
+def cluster_endpoint(keys: pki.Pki, node: NodeOptions, *, runtime: str) -> Listener | None:
+    """The endpoint of a node of ``dray up``, with a certificate of the cluster's authority.
+
+    Containers of a CRI runtime, and who monitors them, expect a kubelet's port on the node's address. Programs of the
+    host's own network do not: where they have no bridge, the API server beside them is all that asks.
+    """
+    if not runtime.startswith("cri:") and node.address in ("127.0.0.1", machine_address()):
         return None
     listener = listen(node.address, None)
     leaf = pki.ensure_leaf(

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 
 class RuntimeFailure(Exception):
@@ -92,6 +92,10 @@ class DNSConfig(NamedTuple):
     options: tuple[str, ...] = ()
 
 
+#: Nothing is said about names.
+NO_DNS: Final = DNSConfig()
+
+
 class HostPort(NamedTuple):
     host: str
     host_port: int
@@ -105,7 +109,7 @@ class SandboxConfig:
     namespace: str
     attempt: int = 0
     hostname: str = ""
-    dns: DNSConfig = DNSConfig()
+    dns: DNSConfig = NO_DNS
     host_network: bool = False
     host_pid: bool = False
     host_ipc: bool = False

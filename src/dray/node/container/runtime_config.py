@@ -19,8 +19,8 @@ from dray.node.hostpaths import HostPaths
 from dray.node.pod_status import NodeFacts
 from dray.node.services import ServiceAddress, Services
 from dray.node.volume_manager import MountedVolumes
-from dray.runtimes.interface import Capabilities as RuntimeCapabilities
 from dray.runtimes.interface import (
+    NO_DNS,
     ContainerConfig,
     ContainerStatus,
     DNSConfig,
@@ -31,6 +31,7 @@ from dray.runtimes.interface import (
     SandboxConfig,
     SandboxStatus,
 )
+from dray.runtimes.interface import Capabilities as RuntimeCapabilities
 
 if TYPE_CHECKING:
     from dray.api.types.core import (
@@ -76,7 +77,7 @@ def host_resolver(can: RuntimeCapabilities) -> DNSConfig:
     try:
         return dns.parse_resolv_conf(Path(dns.PATH).read_text() if can.runs_programs else "")
     except (OSError, UnicodeDecodeError):
-        return DNSConfig()
+        return NO_DNS
 
 
 def sandbox_config(
@@ -84,7 +85,7 @@ def sandbox_config(
     node: NodeFacts,
     paths: HostPaths,
     *,
-    resolver: DNSConfig = DNSConfig(),
+    resolver: DNSConfig = NO_DNS,
     api_service: ServiceAddress | None = None,
     runtime_handler: str = "",
 ) -> SandboxConfig:

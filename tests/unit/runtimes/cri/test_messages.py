@@ -10,7 +10,7 @@ from dray.node.container.runtime_config import sandbox_config
 from dray.node.hostpaths import HostPaths
 from dray.node.pod_status import NodeFacts
 from dray.runtimes.cri import messages
-from dray.runtimes.interface import ContainerConfig, DNSConfig, Mount
+from dray.runtimes.interface import NO_DNS, ContainerConfig, DNSConfig, Mount
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodSpec
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 m = CRI_RUNTIME.module
 
 
-def message(spec: PodSpec, *, resolver: DNSConfig = DNSConfig()) -> Any:
+def message(spec: PodSpec, *, resolver: DNSConfig = NO_DNS) -> Any:
     pod: Pod = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec}
     config = sandbox_config(
         pod,
