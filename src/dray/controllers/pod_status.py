@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dray.api.pods import condition as pod_condition
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Pod, PodCondition
+    from dray.api.types.core import Pod, PodCondition, PodStatus
 
 
 def condition_patch(pod: Pod, wanted: PodCondition, *, now: str) -> dict[str, Any]:
@@ -49,9 +49,10 @@ def failed_phase_patch(pod: Pod, *, condition: PodCondition | None = None, now: 
     if status.get("phase") in ("Succeeded", "Failed"):
         return None
     generation = pod["metadata"].get("generation")
-    changes: dict[str, Any] = {"phase": "Failed"}
+    failed: PodStatus = {"phase": "Failed"}
     if generation and status.get("observedGeneration") != generation:
-        changes["observedGeneration"] = generation
+        failed["observedGeneration"] = generation
+    changes: dict[str, Any] = {**failed}
     if condition is not None:
         if generation:
             condition = {**condition, "observedGeneration": generation}

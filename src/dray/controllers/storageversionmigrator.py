@@ -80,7 +80,7 @@ async def write_again(client: Client, resource: Resource[Any], listed: Sequence[
 async def _rewritten(client: Client, resource: Resource[Any], metadata: ObjectMeta) -> bool:
     """Write one object as it is; whether the server had to."""
     path = resource.path(metadata.get("namespace", ""), metadata["name"])
-    same = {"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}}
+    same: Object = {"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}}
     for pause in (*islice(_BACKOFF.pauses(), _ATTEMPTS - 1), None):
         try:
             answer = await client.transport.request(
@@ -93,8 +93,8 @@ async def _rewritten(client: Client, resource: Resource[Any], metadata: ObjectMe
                 raise
             await asyncio.sleep(pause)
         else:
-            found: ObjectMeta = answer.object["metadata"]
-            return found["resourceVersion"] != metadata["resourceVersion"]
+            written: Object = answer.object
+            return written["metadata"]["resourceVersion"] != metadata["resourceVersion"]
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -117,7 +117,7 @@ async def note_stored_version(client: Client, definition: CustomResourceDefiniti
     metadata = definition["metadata"]
     if definition.get("status", {}).get("storedVersions") == stored:
         return True
-    change = {
+    change: CustomResourceDefinition = {
         "metadata": {"resourceVersion": metadata["resourceVersion"]},
         "status": {"storedVersions": stored},
     }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         ValidatingAdmissionPolicy,
         ValidatingAdmissionPolicySpec,
     )
-    from dray.api.types.apiextensions import CustomResourceDefinition
+    from dray.api.types.apiextensions import CustomResourceDefinition, JSONSchemaProps
 
     Definitions = Callable[[str], CustomResourceDefinition | None]
 
@@ -91,8 +91,9 @@ def _custom(definition: CustomResourceDefinition | None, version: str) -> _Kind 
 
 def _without_formats(content: Any) -> Any:
     """A schema in which strings that expressions see as times, durations or bytes can be anything."""
+    props: JSONSchemaProps = content
     if isinstance(content, Mapping):
-        if content.get("type") == "string" and content.get("format"):
+        if props.get("type") == "string" and props.get("format"):
             return {}
         return {key: _without_formats(value) for key, value in content.items()}
     return content

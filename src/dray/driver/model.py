@@ -53,10 +53,15 @@ class Capacity:
             policy["default"] = _quantity(self.default)
         if self.valid_values:
             policy["validValues"] = [_quantity(v) for v in self.valid_values]
-        span = {"min": self.minimum, "max": self.maximum, "step": self.step}
-        if any(span.values()):
-            span = {k: _quantity(v) for k, v in span.items() if v}
-            policy["validRange"] = cast("resource.CapacityRequestPolicyRange", span)
+        span: resource.CapacityRequestPolicyRange = {}
+        if self.minimum:
+            span["min"] = _quantity(self.minimum)
+        if self.maximum:
+            span["max"] = _quantity(self.maximum)
+        if self.step:
+            span["step"] = _quantity(self.step)
+        if span:
+            policy["validRange"] = span
         if policy:
             out["requestPolicy"] = policy
         return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from dray.client.client import Client
@@ -15,6 +15,7 @@ from dray.driver.model import ClaimRef
 
 if TYPE_CHECKING:
     from dray.api.types.resource import AllocatedDeviceStatus, Device, ResourceClaim, ResourceSlice
+    from dray.api.types.resource_v1beta1 import BasicDevice
     from dray.api.types.resource_v1beta1 import Device as FlatDevice
 
 log = logging.getLogger(__name__)
@@ -125,10 +126,10 @@ class ResourceApi:
         return {**document, "spec": {**spec, "devices": devices}}
 
     def _read_device(self, device: FlatDevice) -> Device:
-        basic: dict[str, Any] = {**(device.get("basic") or {})}
-        if self.version == _PLAIN_CAPACITY and basic.get("capacity"):
-            basic["capacity"] = {name: {"value": value} for name, value in basic["capacity"].items()}
-        return cast("Device", {"name": device["name"], **basic})
+        read: Device = {**cast("Device", device.get("basic") or {}), "name": device["name"]}
+        if self.version == _PLAIN_CAPACITY and (plain := cast("Mapping[str, str]", read.get("capacity"))):
+            read["capacity"] = {name: {"value": value} for name, value in plain.items()}
+        return read
 
     def _write(self, document: ResourceSlice) -> ResourceSlice:
         kept = {k: v for k, v in document.items() if k not in ("apiVersion", "kind")}
@@ -140,7 +141,8 @@ class ResourceApi:
         return {**document, "spec": {**spec, "devices": devices}}
 
     def _write_device(self, device: Device) -> FlatDevice:
-        basic: dict[str, Any] = {k: v for k, v in device.items() if k != "name"}
-        if self.version == _PLAIN_CAPACITY and basic.get("capacity"):
-            basic["capacity"] = {name: value["value"] for name, value in basic["capacity"].items()}
-        return cast("FlatDevice", {"name": device["name"], "basic": basic})
+        basic = cast("BasicDevice", {k: v for k, v in device.items() if k != "name"})
+        if self.version == _PLAIN_CAPACITY and (capacity := device.get("capacity")):
+            plain = {name: value["value"] for name, value in capacity.items()}
+            basic["capacity"] = cast("Any", plain)
+        return {"name": device["name"], "basic": basic}

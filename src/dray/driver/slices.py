@@ -86,7 +86,7 @@ def plan(
     current, obsolete = _match(existing, driver=driver, owner=owner, count=count, generation=generation)
 
     wanted = [wanted_spec(pool, i) for i in range(count)]
-    same_pool = {"name": name, "generation": generation, "resourceSliceCount": count}
+    same_pool: ResourcePool = {"name": name, "generation": generation, "resourceSliceCount": count}
     changed = {
         i
         for i, found in current.items()

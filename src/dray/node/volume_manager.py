@@ -279,10 +279,8 @@ def _content_of(volume: Volume) -> _Content | None:
         return _Content("configmap", [projection], config_map.get("defaultMode", 0o644))
     if "secret" in volume:
         secret = volume["secret"] or {}
-        named = {**secret, "name": secret["secretName"]}
-        return _Content(
-            "secret", [{"secret": cast("SecretProjection", named)}], secret.get("defaultMode", 0o644)
-        )
+        named: SecretProjection = {**cast("SecretProjection", secret), "name": secret["secretName"]}
+        return _Content("secret", [{"secret": named}], secret.get("defaultMode", 0o644))
     if "downwardAPI" in volume:
         downward = volume["downwardAPI"] or {}
         return _Content("downwardapi", [{"downwardAPI": downward}], downward.get("defaultMode", 0o644))

@@ -20,10 +20,11 @@ The types exist for the type checker alone. A document is a plain dict, and a mo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
-    from dray.api.types.meta import ObjectMeta
+    from dray.api.types.meta import ListMeta, ObjectMeta
 
 
 class Object(TypedDict, total=False):
@@ -32,3 +33,12 @@ class Object(TypedDict, total=False):
     apiVersion: str
     kind: str
     metadata: ObjectMeta
+
+
+class ObjectList(TypedDict, total=False):
+    """A list of objects of any kind."""
+
+    apiVersion: str
+    kind: str
+    metadata: ListMeta
+    items: Sequence[Any]

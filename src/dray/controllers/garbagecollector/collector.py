@@ -263,7 +263,7 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
     async def _patch(
         self,
         identity: ObjectReference,
-        strategic: dict[str, Any],
+        strategic: Object | dict[str, Any],
         merge: Callable[[ObjectMeta], dict[str, Any]],
     ) -> None:
         resource, namespace = self._address(identity)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dray.api.types.meta import ObjectMeta
+    from dray.api.types import Object
+    from dray.api.types.meta import ObjectMeta, OwnerReference
 
 
 def without_owners(uid: str, owners: Sequence[str]) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def without_owners_merge(metadata: ObjectMeta, owners: Sequence[str]) -> dict[st
     return _conditional(metadata, "ownerReferences", left)
 
 
-def unblocked(metadata: ObjectMeta) -> dict[str, Any]:
+def unblocked(metadata: ObjectMeta) -> Object:
     """A strategic merge patch that lets the owners of an object go without waiting for it."""
     blocking = [r for r in metadata.get("ownerReferences") or () if r.get("blockOwnerDeletion")]
     return {
@@ -37,7 +38,9 @@ def unblocked(metadata: ObjectMeta) -> dict[str, Any]:
 
 
 def unblocked_merge(metadata: ObjectMeta) -> dict[str, Any]:
-    changed = [{**r, "blockOwnerDeletion": False} for r in metadata.get("ownerReferences") or ()]
+    changed: list[OwnerReference] = [
+        {**r, "blockOwnerDeletion": False} for r in metadata.get("ownerReferences") or ()
+    ]
     return _conditional(metadata, "ownerReferences", changed)
 
 

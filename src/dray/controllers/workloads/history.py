@@ -59,8 +59,9 @@ def hash_of_template(release: Release) -> RevisionHash:
 
 
 def template_of(revision: ControllerRevision) -> PodTemplateSpec:
-    kept: PodTemplateSpec = revision["data"]["spec"]["template"]
-    return cast("PodTemplateSpec", {name: value for name, value in kept.items() if name != "$patch"})
+    owner: StatefulSet = revision["data"]  # as far as it is remembered
+    kept = owner["spec"]["template"].items()
+    return cast("PodTemplateSpec", {name: value for name, value in kept if name != "$patch"})
 
 
 def number(revision: ControllerRevision) -> int:

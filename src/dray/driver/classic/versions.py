@@ -43,8 +43,11 @@ class Served(NamedTuple):
         if self.claims.version != "v1alpha1" or not allocation or "resourceHandle" not in allocation:
             return claim
         kept = {name: value for name, value in allocation.items() if name != "resourceHandle"}
-        listed = {**kept, "resourceHandles": [{"data": allocation["resourceHandle"]}]}
-        return {**claim, "status": {**status, "allocation": cast("AllocationResult", listed)}}
+        listed: AllocationResult = {
+            **cast("AllocationResult", kept),
+            "resourceHandles": [{"data": allocation["resourceHandle"]}],
+        }
+        return {**claim, "status": {**status, "allocation": listed}}
 
     def write(self, claim: ResourceClaim) -> ResourceClaim:
         """A claim in v1alpha2's form as the server takes it."""
@@ -54,7 +57,9 @@ class Served(NamedTuple):
             return claim
         kept = {name: value for name, value in allocation.items() if name != "resourceHandles"}
         handles = allocation["resourceHandles"]
-        single = {**kept, "resourceHandle": handles[0].get("data") or ""} if handles else kept
+        single = cast("FirstAllocationResult", kept)
+        if handles:
+            single["resourceHandle"] = handles[0].get("data") or ""
         return {**claim, "status": {**status, "allocation": cast("AllocationResult", single)}}
 
 

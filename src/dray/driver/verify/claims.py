@@ -14,7 +14,8 @@ from dray.driver.resource_api import ResourceApi
 from dray.driver.verify.report import Options
 
 if TYPE_CHECKING:
-    from dray.api.types.resource import DeviceRequest
+    from dray.api.types.resource import DeviceRequest, DeviceRequestAllocationResult, ResourceClaimStatus
+    from dray.api.types.resource_v1beta1 import DeviceRequest as FlatRequest
 
 
 class Claims:
@@ -39,27 +40,35 @@ class Claims:
         name, client = self._made.pop(device, ""), self._api.client
         if not name:
             return
-        nothing = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
         with contextlib.suppress(StatusError):
-            await client.patch_status(self._resource, self._namespace, name, nothing)
+            await client.patch_status(
+                self._resource,
+                self._namespace,
+                name,
+                {"status": {"allocation": None, "reservedFor": None, "devices": None}},
+            )
             await client.delete(self._resource, self._namespace, name)
 
     async def make(self, device: PoolDevice) -> ClaimRef:
         """A claim that has this device and is reserved; one made for it before is removed."""
         await self._release(device)
         client, name = self._api.client, f"verify-{secrets.token_hex(4)}"
-        exactly = {"deviceClassName": "verify"}
-        request = cast(
-            "DeviceRequest", {"name": "r", **exactly} if self._api.flat else {"name": "r", "exactly": exactly}
-        )
+        flat: FlatRequest = {"name": "r", "deviceClassName": "verify"}
+        nested: DeviceRequest = {"name": "r", "exactly": {"deviceClassName": "verify"}}
+        request = cast("DeviceRequest", flat) if self._api.flat else nested
         made = await client.create(
             self._resource,
             self._namespace,
             {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}},
         )
         self._made[device] = name
-        result = {"request": "r", "driver": self._driver, "pool": device.pool, "device": device.device}
-        status = {
+        result: DeviceRequestAllocationResult = {
+            "request": "r",
+            "driver": self._driver,
+            "pool": device.pool,
+            "device": device.device,
+        }
+        status: ResourceClaimStatus = {
             "allocation": {"devices": {"results": [result]}},
             # Not a pod: the claim controller would notice that there is none of this name.
             "reservedFor": [

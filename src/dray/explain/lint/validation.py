@@ -16,7 +16,7 @@ from dray.api.validation import expressions, objectmeta
 from dray.explain.model.manifests import Manifest
 
 if TYPE_CHECKING:
-    from dray.api.types.meta import ObjectMeta
+    from dray.api.types import Object
 
 NOW = "1970-01-01T00:00:00Z"  # validation compares with it only what a manifest cannot have yet
 
@@ -134,8 +134,8 @@ def _check(manifest: Manifest, context: Context) -> Iterator[Finding]:
         hint = _misplaced_name(manifest) if problem == 'unknown field "name"' else ""
         yield finding(manifest, "schema", Level.ERROR, problem + hint, path=_path_in(problem))
     kind = found.kind
-    obj: dict[str, Any] = clone(manifest.document)
-    metadata: ObjectMeta = obj.setdefault("metadata", {})
+    obj: Object = clone(manifest.document)
+    metadata = obj.setdefault("metadata", {})
     if kind.namespaced:
         metadata.setdefault("namespace", "default")
     if metadata.get("generateName") and not metadata.get("name"):

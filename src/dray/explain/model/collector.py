@@ -123,7 +123,7 @@ async def _collected(client: Client, discovery: Discovery, resource: Resource[An
 
 def hub_shape(served: Resource[Any]) -> Callable[[Any], Any]:
     """From an object of a list to the same in the newest shape, with its type and without managedFields."""
-    typed = {"apiVersion": served.api_version, "kind": served.kind}
+    typed: Object = {"apiVersion": served.api_version, "kind": served.kind}
 
     def shaped(item: Object) -> Object:
         return cast("Object", {**typed, **_without_managed_fields(item)})

@@ -14,6 +14,7 @@ from dray.api.scheme.registry import KindVersion, scheme
 from dray.explain.model.snapshot import SnapshotError
 
 if TYPE_CHECKING:
+    from dray.api.types import Object, ObjectList
     from dray.api.types.meta import ObjectMeta
 
 Lines = Mapping[str, int]
@@ -50,7 +51,8 @@ class Manifest:
 
     @property
     def _metadata(self) -> ObjectMeta:
-        found = self.document.get("metadata")
+        written: Object = self.document
+        found = written.get("metadata")
         return cast("ObjectMeta", found if isinstance(found, dict) else {})
 
     def line_of(self, path: str) -> int:
@@ -159,13 +161,13 @@ def _objects(document: Any, node: Any, file: str) -> Iterator[Manifest]:
         return
     if not isinstance(document, dict):
         raise Unreadable(file, node.start_mark.line + 1, "not an object")
-    if isinstance(document.get("items"), list) and str(document.get("kind", "")).endswith("List"):
+    listed = cast("ObjectList", document)
+    if isinstance(listed.get("items"), list) and str(listed.get("kind", "")).endswith("List"):
         nodes = next((value for key, value in node.value if key.value == "items"), node).value
-        kind, version = str(document["kind"]).removesuffix("List"), document.get("apiVersion", "")
-        for item, item_node in zip(document["items"], nodes, strict=True):
-            if kind:
-                item = {"apiVersion": version, "kind": kind, **item}
-            yield from _objects(item, item_node, file)
+        kind, version = str(listed["kind"]).removesuffix("List"), listed.get("apiVersion", "")
+        for item, item_node in zip(listed["items"], nodes, strict=True):
+            typed: Object = {"apiVersion": version, "kind": kind}
+            yield from _objects({**typed, **item} if kind else item, item_node, file)
         return
     lines: dict[str, int] = {}
     _walk(node, "", lines)
@@ -193,7 +195,8 @@ def manifest(
     document: Mapping[str, Any], *, file: str = "", line: int = 1, lines: Lines | None = None
 ) -> Manifest:
     """An object as the server would take it in. Kinds that are not known stay as they are."""
-    api_version, kind = str(document.get("apiVersion") or ""), str(document.get("kind") or "")
+    written = cast("Object", document)
+    api_version, kind = str(written.get("apiVersion") or ""), str(written.get("kind") or "")
     group, _, version = api_version.rpartition("/")
     found = scheme().by_kind(group, version, kind)
     lines = lines or {}
@@ -214,7 +217,7 @@ def _malformed(document: Mapping[str, Any], api_version: str, kind: str) -> str:
     if kind in _OURS:
         unknown = f'no kind "{kind}" is known in version "{api_version}"'
         return unknown if api_version else "apiVersion and kind must be set"
-    if not isinstance(document.get("metadata") or {}, dict):
+    if not isinstance(cast("Object", document).get("metadata") or {}, dict):
         return "metadata is not an object"
     return ""
 
@@ -225,7 +228,7 @@ def _hub(obj: dict[str, Any], found: KindVersion) -> dict[str, Any]:
     hub = found.version.to_hub(obj) if found.version.to_hub is not None else obj
     kind = found.kind
     name = kind.hub or kind.storage
-    typed = {"kind": kind.kind, "apiVersion": f"{kind.group}/{name}" if kind.group else name}
+    typed: Object = {"kind": kind.kind, "apiVersion": f"{kind.group}/{name}" if kind.group else name}
     return {**typed, **{k: v for k, v in hub.items() if k not in typed}}
 
 

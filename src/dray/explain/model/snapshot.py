@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -20,7 +20,7 @@ from dray.api.identity import ObjectKey, object_key
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    from dray.api.types import Object
+    from dray.api.types import Object, ObjectList
     from dray.api.types.core import (
         ConfigMap,
         Event,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         PersistentVolumeClaim,
         Pod,
     )
+    from dray.api.types.meta import ObjectMeta
     from dray.api.types.resource import (
         DeviceClass,
         DeviceTaintRule,
@@ -194,15 +195,15 @@ class Snapshot:
 _IDENTITY: Final = ("uid", "creationTimestamp", "resourceVersion", "ownerReferences", "finalizers")
 
 
-def _kept(new: Any, old: Any) -> Object:
+def _kept(manifest: Object, there: Object) -> Object:
     """A manifest for an object that is there: its identity, owners, status and node are not for the manifest to say."""
+    new, old = cast("Pod", manifest), cast("Pod", there)  # or claims, which have no node
     own = {name: value for name, value in old["metadata"].items() if name in _IDENTITY}
-    kept: Any = {**new, "metadata": {**own, **new["metadata"]}}
+    kept: Pod = {**new, "metadata": {**cast("ObjectMeta", own), **new["metadata"]}}
     kept["status"] = old.get("status") or {}
     if node := (old.get("spec") or {}).get("nodeName"):
         kept["spec"] = {"nodeName": node, **(new.get("spec") or {})}
-    made: Object = kept
-    return made
+    return cast("Object", kept)
 
 
 def save(snapshot: Snapshot, path: Path) -> None:
@@ -252,7 +253,7 @@ def _listed(data: bytes) -> Sequence[Any] | None:
     if not data.startswith(b"{"):
         return None
     try:
-        document = msgspec.json.decode(data)
+        document: ObjectList = msgspec.json.decode(data)
     except msgspec.DecodeError:
         return None
     items = document.get("items")

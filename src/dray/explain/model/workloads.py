@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dray.explain.model import manifests
 from dray.explain.model.snapshot import SnapshotError
@@ -43,7 +43,8 @@ def expand_workload(workload: Workload, namespace: str) -> list[Any]:
     where = metadata.get("namespace") or namespace
     if workload.get("kind") in _NAMESPACED:
         name = metadata.get("name") or f"{metadata.get('generateName', '')}x"
-        return [{**workload, "metadata": {**metadata, "namespace": where, "name": name}}]
+        placed: Workload = {**workload, "metadata": {**metadata, "namespace": where, "name": name}}
+        return [placed]
     template = pod_template(workload)
     if template is None:
         return [workload]
@@ -89,11 +90,11 @@ def _member(pod: Pod, group: PodGroup, number: int) -> Pod:
 
 def pod_template(workload: Workload) -> PodTemplateSpec | None:
     """The template of a workload's pods; None if the object is none. Custom resources may be workloads too."""
-    spec: Any = workload.get("spec") or {}
-    if not isinstance(spec, dict):
+    spec = workload.get("spec") or {}
+    if not isinstance(cast("object", spec), dict):
         return None
     if workload.get("kind") == "CronJob":
-        template: Any = ((spec.get("jobTemplate") or {}).get("spec") or {}).get("template")
+        template = ((spec.get("jobTemplate") or {}).get("spec") or {}).get("template")
     else:
         template = spec.get("template")
-    return template if isinstance(template, dict) and "spec" in template else None  # type: ignore[return-value]
+    return template if isinstance(template, dict) and "spec" in template else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api import bootstraptoken, yamldocs
 from dray.api.bootstraptoken import CLUSTER_INFO, CLUSTER_INFO_NAMESPACE, SIGNATURE_PREFIX, Token
@@ -18,6 +18,9 @@ from dray.client.config import Config
 from dray.client.factory import connect
 from dray.client.kubeconfig import other_servers
 from dray.client.resources import CONFIGMAPS
+
+if TYPE_CHECKING:
+    from dray.client.kubeconfig import Kubeconfig
 
 
 class JoinError(Exception):
@@ -62,8 +65,9 @@ async def _discover(told: BootstrapTokenDiscovery) -> tuple[bytes, tuple[str, ..
             raise JoinError(f"the cluster is not the one it says it is: {problem}") from problem
     if again.get("kubeconfig") != info.get("kubeconfig"):
         raise JoinError("the cluster says different things about itself")
-    cluster = yamldocs.load(info["kubeconfig"])["clusters"][0]["cluster"]
-    return found, tuple(server for server in other_servers(cluster) if server != told.server)
+    introduced: Kubeconfig = yamldocs.load(info["kubeconfig"])
+    servers = other_servers(introduced["clusters"][0]["cluster"])
+    return found, tuple(server for server in servers if server != told.server)
 
 
 async def _read(client: Client) -> dict[str, str]:
@@ -80,8 +84,9 @@ def authority(info: dict[str, str], told: BootstrapTokenDiscovery) -> bytes:
     """The authority that a cluster names, if there is a reason to believe it."""
     text = info.get("kubeconfig", "")
     try:
-        named: Any = yamldocs.load(text)["clusters"][0]["cluster"]["certificate-authority-data"]
-        found = base64.b64decode(named, validate=True)
+        named: Kubeconfig = yamldocs.load(text)
+        data = named["clusters"][0]["cluster"]["certificate-authority-data"]
+        found = base64.b64decode(data, validate=True)
         hashes = bootstraptoken.pins(found)
     except (KeyError, IndexError, TypeError, ValueError) as problem:
         raise JoinError("the cluster names no certificate authority") from problem

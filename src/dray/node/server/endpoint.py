@@ -25,6 +25,7 @@ from dray.wire.messages import Limits, Query, Reply, Request
 from dray.wire.ports import port_number
 
 if TYPE_CHECKING:
+    from dray.api.types import ObjectList
     from dray.api.types.core import Pod
 
 #: Logs are long and their readers few, so the buffers may be larger than a server with many watches allows.
@@ -115,7 +116,7 @@ class Endpoint:
                 return _reply("text/plain; version=0.0.4", self._proxy.probe_metrics(self._node))
             case ("pods",):
                 items = self._proxy.pods(self._node)
-                body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
+                body: ObjectList = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
                 return _reply("application/json", json.dumps(body))
             case ("containerLogs", namespace, pod, container):
                 found = self._proxy.pod(namespace, pod)

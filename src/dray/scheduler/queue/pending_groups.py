@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from dray.placement.cache.groups import CompositeInfo, GroupCache, PodGroupInfo
 from dray.placement.cache.pods import PodInfo, PodInfoFactory
@@ -17,7 +17,8 @@ from dray.scheduler.queue.queueing_hints import IN_LINE
 from dray.scheduler.queue.scheduling_queue import QueuedPodInfo, QueueingHint, SchedulingQueue
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Pod
+    from dray.api.types.core import Pod, PodSpec
+    from dray.api.types.meta import ObjectMeta
     from dray.api.types.scheduling_v1alpha3 import CompositePodGroup
     from dray.api.types.scheduling_v1beta1 import PodGroup
     from dray.placement.cache.nodes import ClusterCache
@@ -302,16 +303,16 @@ class PendingGroups:
     def _stand_in(self, root: PendingGroup, pod: PodInfo) -> PodInfo:
         """The pod that stands for the group in the queue: it has the group's priority and its members' scheduler."""
         kind = "compositepodgroup" if root.composite else "podgroup"
-        spec = {
+        spec: PodSpec = {
             "priority": self._priority(root, pod),
             "schedulerName": pod.document["spec"].get("schedulerName", "default-scheduler"),
         }
-        metadata = {
+        metadata: ObjectMeta = {
             "name": root.name,
             "namespace": root.namespace,
             "uid": f"{kind}/{root.namespace}/{root.name}",
         }
-        return PodInfo(cast("Any", {"metadata": metadata, "spec": spec}))
+        return PodInfo({"metadata": metadata, "spec": spec})
 
     def _priority(self, root: PendingGroup, pod: PodInfo) -> int:
         known = (

@@ -153,7 +153,9 @@ class JobGroups:
         known = (group["spec"].get("schedulingPolicy") or {}).get("gang")
         if gang is None or known is None or known["minCount"] == gang["minCount"]:
             return
-        templates = [{**t, "schedulingPolicy": {"gang": gang}} for t in workload["spec"]["podGroupTemplates"]]
+        templates: list[PodGroupTemplate] = [
+            {**t, "schedulingPolicy": {"gang": gang}} for t in workload["spec"]["podGroupTemplates"]
+        ]
         namespace = job["metadata"]["namespace"]
         await self._client.patch(
             WORKLOADS, namespace, workload["metadata"]["name"], {"spec": {"podGroupTemplates": templates}},
