@@ -88,12 +88,40 @@ def test_gates_that_are_general_but_not_locked_can_be_turned_off() -> None:
             "A=maybe",
             'invalid value of A=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax',
         ),
+        (
+            "1.36",
+            "GangScheduling=true",
+            "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+        ),
+        (
+            "1.37",
+            "DRADeviceTaints=false,CompositePodGroup=true,GenericWorkload=false",
+            "[CompositePodGroup is enabled, but depends on features that are disabled: "
+            "[GenericWorkload TopologyAwareWorkloadScheduling], "
+            "DRADeviceTaintRules is enabled, but depends on features that are disabled: [DRADeviceTaints]]",
+        ),
+        (
+            "",
+            "DynamicResourceAllocation=false,DRADeviceTaints=true",
+            "DRADeviceTaints is enabled, but depends on features that are disabled: [DynamicResourceAllocation]",
+        ),
     ],
 )
 def test_bad_gates_are_refused_in_upstreams_words(release, text, words):
     with pytest.raises(SettingError) as problem:
         gates(release, text)
     assert str(problem.value) == words
+
+
+def test_gates_depend_on_others_since_1_35() -> None:
+    assert "DRADeviceTaints" in gates("1.34", "DRADeviceTaints=true,DynamicResourceAllocation=false")
+    assert "GangScheduling" in gates("1.36", "GangScheduling=true,GenericWorkload=true")
+
+
+def test_what_nobody_asked_for_goes_off_with_what_it_needs() -> None:
+    found = gates("", "DRADeviceTaints=false")
+    assert "DRADeviceTaintRules" not in found and "DRAConsumableCapacity" in found
+    assert not {"DRADeviceTaints", "DRADeviceTaintRules"} & gates("", "DynamicResourceAllocation=false").on
 
 
 @pytest.mark.parametrize(

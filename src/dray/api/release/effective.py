@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dray.api.release.featuregates import Feature, Gates, known_features
+from dray.api.release.featuregates import Feature, Gates, dependencies, known_features
 from dray.api.release.release import (
     NEWEST,
     V1_26,
@@ -129,7 +129,24 @@ class EffectiveVersion:
                 continue
             self._check_gate(name, value)
             (on.add if value else on.discard)(name)
+        self._check_dependencies(on, changes)
         return Gates(frozenset(on))
+
+    def _check_dependencies(self, on: set[str], changes: Mapping[str, bool]) -> None:
+        """Refuse gates that are on while what they need is off. Without an emulated release most gates are on although nobody
+        asked for them: those go off with what they need."""
+        needs = dependencies(self.release)
+        while self.emulation is None and (
+            idle := {g for g in on & needs.keys() - changes.keys() if not on.issuperset(needs[g])}
+        ):
+            on -= idle
+        problems = [
+            f"{gate} is enabled, but depends on features that are disabled: [{' '.join(missing)}]"
+            for gate, needed in needs.items()
+            if gate in on and (missing := [name for name in needed if name not in on])
+        ]
+        if problems:
+            raise SettingError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
     def _check_gate(self, name: str, value: bool) -> None:
         feature = self.known_gates().get(name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from dray.api.release.release import Release
+from dray.api.release.release import Release, Span
 from dray.api.release.settings import SettingError, parse_bool, table
 
 
@@ -45,6 +45,16 @@ def known_features(release: Release) -> Mapping[str, Feature]:
         mark = row[column]
         if mark != "-":
             found[row[0]] = Feature(mark[0].lower(), mark[0].isupper(), mark.endswith("!"))
+    return found
+
+
+@cache
+def dependencies(release: Release) -> Mapping[str, tuple[str, ...]]:
+    """What gates need of others in a release, by name. Releases before 1.35 knew no such thing."""
+    found: dict[str, tuple[str, ...]] = {}
+    for gate, needed, span in table("gate_dependencies.txt"):
+        if Span.parse(span).covers(release):
+            found[gate] = (*found.get(gate, ()), needed)
     return found
 
 
