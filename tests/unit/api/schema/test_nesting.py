@@ -26,3 +26,10 @@ def test_brackets_are_counted_but_not_those_in_texts(depth: int, expected: bool)
 
 def test_many_brackets_side_by_side_are_not_deep() -> None:
     assert not is_too_deep(b"[" + b",".join([b"[{}]"] * 10 * MOST) + b"]")
+
+
+@pytest.mark.parametrize(("opened", "closed"), [(b'{"":', b"}"), (b"[", b"]"), (b'[{"":', b"}]")])
+def test_no_document_is_too_short_to_be_told_too_deep(opened: bytes, closed: bytes) -> None:
+    levels = opened.count(b"[") + opened.count(b"{")
+    assert not is_too_deep(opened * (MOST // levels) + b"0" + closed * (MOST // levels))
+    assert is_too_deep(b"[" + opened * (MOST // levels) + closed * (MOST // levels) + b"]")
