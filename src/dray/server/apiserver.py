@@ -298,7 +298,7 @@ class APIServer:
 
     # -- what handlers ask for
 
-    def context(self, user: UserInfo, verb: str) -> Context:
+    def context(self, user: UserInfo, verb: str, version: str) -> Context:
         return Context(
             self.gates,
             self.api_quirks,
@@ -311,6 +311,7 @@ class APIServer:
             self.policies,
             self.rules,
             self._memory,
+            version,
         )
 
     def allows(

@@ -63,7 +63,7 @@ class Call:
 
     def context(self, verb: str = "") -> Context:
         """What the kind's rules may know."""
-        return self.api.context(self.user, verb or self.info.verb)._replace(version=self.info.version)
+        return self.api.context(self.user, verb or self.info.verb, self.info.version)
 
     def attributes(
         self,
