@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from dray.wire.messages import Query
@@ -17,6 +19,12 @@ _VERBS = {
 #: How many parts of a path come before the resource: /api/VERSION, /apis/GROUP/VERSION.
 _BEFORE_RESOURCE = {"api": 2, "apis": 3}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+
+
+#: Collections that objects were created in: most writes go to the same few. Anybody can send long paths, and many.
+_MOST_KNOWN: Final = 1024
+_LONGEST_KNOWN: Final = 512
+_known: dict[str, RequestInfo] = {}
 
 
 class RequestInfo(msgspec.Struct, frozen=True):
@@ -43,6 +51,19 @@ _LONG_SUBRESOURCES = frozenset({"proxy", "attach", "exec", "portforward", "log"}
 
 
 def request_info(method: str, path: str, query: Query) -> RequestInfo:
+    if method != "POST":
+        return _read(method, path, query)
+    found = _known.get(path)
+    if found is None:
+        found = _read(method, path, query)
+        if found.resource and not found.name and len(path) <= _LONGEST_KNOWN:
+            if len(_known) >= _MOST_KNOWN:
+                _known.clear()
+            _known[path] = found
+    return found
+
+
+def _read(method: str, path: str, query: Query) -> RequestInfo:
     parts = path.strip("/").split("/")
     prefix, last = parts[0], len(parts) - 1
     at = _BEFORE_RESOURCE.get(prefix, 0)

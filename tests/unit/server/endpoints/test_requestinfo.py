@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dray.server.endpoints import requestinfo
 from dray.server.endpoints.requestinfo import RequestInfo, request_info
 from dray.wire.messages import Query
 
@@ -85,3 +86,14 @@ def test_the_parts_of_a_path_are_found_in_their_places(
     assert found == RequestInfo(
         found.path, "create", "apis" if group else "api", group, "v1", namespace, "things", name, subresource, tuple(rest)
     )  # fmt: skip
+
+
+def test_what_is_remembered_of_collections_is_bounded() -> None:
+    for i in range(3000):
+        info("POST", f"/api/v1/namespaces/n{i}/pods")
+        info("POST", f"/api/v1/namespaces/{'n' * 600}{i}/pods")
+        info("POST", f"/api/v1/namespaces/a/pods/p{i}/binding")
+    assert len(requestinfo._known) <= requestinfo._MOST_KNOWN
+    assert max(map(len, requestinfo._known)) <= requestinfo._LONGEST_KNOWN
+    assert not any("binding" in path for path in requestinfo._known)
+    assert info("POST", "/api/v1/namespaces/n2999/pods").namespace == "n2999"
