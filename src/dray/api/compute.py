@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.quantity import Quantity
-from dray.api.textcache import cache_short
+from dray.api.textcache import cache_texts
 
 if TYPE_CHECKING:
     from dray.api.types.core import PodSpec
@@ -34,12 +34,12 @@ class ComputeResources(NamedTuple):
 _NOTHING = ComputeResources()
 
 
-@cache_short(8192)
+@cache_texts(8192)
 def milli(text: str) -> int:
     return Quantity.parse(text).milli_value()
 
 
-@cache_short(8192)
+@cache_texts(8192)
 def whole(text: str) -> int:
     return Quantity.parse(text).value()
 

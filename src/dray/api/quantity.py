@@ -11,7 +11,7 @@ import re
 from enum import Enum
 from typing import Final
 
-from dray.api.textcache import cache_short
+from dray.api.textcache import cache_texts
 
 _MAX: Final = (1 << 63) - 1
 _MIN: Final = -(1 << 63)
@@ -220,7 +220,7 @@ def _made(mantissa: int, scale: int, *, format: Format, big: bool, text: str | N
     return quantity
 
 
-@cache_short(65536)
+@cache_texts(65536)
 def _parse(text: str) -> Quantity:
     if not text:
         raise ValueError(_FORMAT_WRONG)

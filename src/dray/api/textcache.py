@@ -15,6 +15,33 @@ _R = TypeVar("_R")
 _LONGEST: Final = 512
 
 
+class _Known(dict[str, _R]):
+    """Looks up without a call of Python what is known, and makes what is not."""
+
+    __slots__ = ("_function", "_size")
+
+    def __init__(self, function: Callable[[str], _R], size: int) -> None:
+        self._function = function
+        self._size = size
+
+    def __missing__(self, text: str) -> _R:
+        made = self._function(text)
+        if len(text) <= _LONGEST:
+            if len(self) >= self._size:
+                self.clear()
+            self[text] = made
+        return made
+
+
+def cache_texts(maxsize: int) -> Callable[[Callable[[str], _R]], Callable[[str], _R]]:
+    """``cache_short`` for a function of nothing but a text, at the price of a look-up. When it is full it begins anew."""
+
+    def decorate(function: Callable[[str], _R]) -> Callable[[str], _R]:
+        return _Known(function, maxsize).__getitem__
+
+    return decorate
+
+
 def cache_short(
     maxsize: int,
 ) -> Callable[[Callable[Concatenate[str, _P], _R]], Callable[Concatenate[str, _P], _R]]:

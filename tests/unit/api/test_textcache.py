@@ -1,14 +1,25 @@
 from __future__ import annotations
 
-from dray.api.textcache import cache_by_length, cache_short
+import pytest
+
+from dray.api.textcache import cache_by_length, cache_short, cache_texts
 
 
-def test_what_is_made_of_a_long_text_is_not_kept():
+@pytest.mark.parametrize("cache", [cache_short, cache_texts])
+def test_what_is_made_of_a_long_text_is_not_kept(cache):
     made = []
-    kept = cache_short(10)(lambda text: made.append(text))
+    kept = cache(10)(lambda text: made.append(text))
     for text in ("a" * 600, "a" * 600, "b", "b"):
         kept(text)
     assert made == ["a" * 600, "a" * 600, "b"]
+
+
+def test_a_full_cache_of_texts_begins_anew():
+    made = []
+    kept = cache_texts(2)(lambda text: made.append(text))
+    for text in ("a", "b", "a", "c", "c", "a"):
+        kept(text)
+    assert made == ["a", "b", "c", "a"]
 
 
 def test_of_what_was_made_of_texts_so_many_characters_are_kept_the_latest_first():

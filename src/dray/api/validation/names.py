@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from dray.api.textcache import cache_short
+from dray.api.textcache import cache_texts
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -171,7 +171,7 @@ def _limited(
     return (message,) if size(value) <= limit else (length_message(limit), message)
 
 
-@cache_short(4096)  # the same few keys come with every object
+@cache_texts(4096)  # the same few keys come with every object
 def qualified_name(value: str) -> Sequence[str]:
     """A name with an optional DNS prefix, ``example.com/name``: what label keys, finalizers and the like must be."""
     prefix, slash, name = value.rpartition("/")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dray.api.quantity import Quantity
-from dray.api.textcache import cache_short
+from dray.api.textcache import cache_texts
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError, Path
 
@@ -50,7 +50,7 @@ def is_native(name: str) -> bool:
     return "/" not in name or _NATIVE_DOMAIN in name
 
 
-@cache_short(4096)
+@cache_texts(4096)
 def is_extended(name: str) -> bool:
     """Whether a name is a vendor's; as a quota's name, behind ``requests.``, it must be valid too."""
     if is_native(name) or name.startswith(REQUESTS):

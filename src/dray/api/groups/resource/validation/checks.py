@@ -11,7 +11,7 @@ import msgspec
 from dray.api.golang import structs
 from dray.api.groups.resource import limits
 from dray.api.release import Release
-from dray.api.textcache import cache_short
+from dray.api.textcache import cache_texts
 from dray.api.validation import field, names
 from dray.api.validation.field import FieldError, Path
 from dray.api.validation.names import size
@@ -84,7 +84,7 @@ def driver_name(value: str, path: Path, errs: Errors) -> None:
         refuse(errs, path, value, names.dns1123_subdomain(lower))
 
 
-@cache_short(1024)
+@cache_texts(1024)
 def is_driver_name(value: str) -> bool:
     """Whether the name of a driver is fine. Few names stand in many slices and allocations, hence the cache."""
     return size(value) <= limits.DRIVER_NAME and _is_subdomain(value.lower()) is not None
@@ -138,7 +138,7 @@ def qualified_name(value: str, path: Path, errs: Errors) -> None:
         errs.append(field.invalid(path, "", "the name must not be empty"))
 
 
-@cache_short(4096)
+@cache_texts(4096)
 def is_qualified_name(value: str) -> bool:
     """Whether a qualified name is fine. Devices of a driver share theirs, hence the cache."""
     errs = Errors()

@@ -14,7 +14,7 @@ from dray.api.groups.resource.validation.counters import consumptions
 from dray.api.groups.resource.validation.nodeallocatable import node_resources, resource_mappings
 from dray.api.groups.resource.validation.taints import taint
 from dray.api.release import Gates
-from dray.api.textcache import cache_short
+from dray.api.textcache import cache_texts
 from dray.api.validation import field
 from dray.api.validation.declarative import one_of
 from dray.api.validation.field import Path
@@ -110,7 +110,7 @@ _match_version = re.compile(
 ).fullmatch
 
 
-@cache_short(1024)
+@cache_texts(1024)
 def is_version(text: str) -> bool:
     """Whether a text is a semantic version. Devices of a driver share theirs, hence the cache."""
     return _match_version(text) is not None
