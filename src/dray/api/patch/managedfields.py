@@ -25,7 +25,7 @@ from dray.api.patch.fieldsets import (
 )
 from dray.api.patch.ownership import FREE, LEAF, Changes, Node, children, compare
 from dray.api.schema import Struct, zero
-from dray.api.textcache import cache_short
+from dray.api.textcache import cache_texts
 from dray.api.validation.cache import content_key
 from dray.api.validation.objectmeta import FIELD_MANAGER_LIMIT
 
@@ -85,7 +85,7 @@ def manager_name(field_manager: str, user_agent: str) -> str:
     return field_manager or _agent_name(user_agent)
 
 
-@cache_short(256)
+@cache_texts(256)
 def _agent_name(user_agent: str) -> str:
     name = ""
     size = 0
@@ -131,7 +131,7 @@ def write_entries(managers: Managers) -> list[Entry]:
 #: Upstream writes the fields of a struct or map first, then items by key, by value and by index.
 _KINDS_OF_ELEMENTS: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 _encode: Final = msgspec.json.Encoder().encode
-_in_order: dict[bytes, FieldSet] = {}
+_in_order: dict[bytes | tuple[str, ...], FieldSet] = {}
 _MOST_REMEMBERED: Final = 1024
 _LONGEST_REMEMBERED: Final = 8192
 #: Owners and consumers are told apart by their uid: no other object has the same set.
@@ -143,16 +143,26 @@ def _sorted(fields: FieldSet) -> FieldSet:
     most are found and not sorted, and are held once."""
     if not fields:
         return EMPTY
+    if not any(fields.values()):  # nothing lies deeper: the names alone tell the set
+        names = tuple(fields)
+        return _in_order.get(names) or _remembered(names, sum(map(len, names)), fields)
     encoded = _encode(fields)
     found = _in_order.get(encoded)
     if found is None:
         if _KEYED_BY_UID in encoded:
-            return {element: _sorted(fields[element]) for element in _order(fields)}
-        found = _in_element_order(fields)
-        if len(encoded) <= _LONGEST_REMEMBERED:
-            if len(_in_order) >= _MOST_REMEMBERED:
-                _in_order.clear()
-            _in_order[encoded] = found
+            return {
+                element: _sorted(below) if (below := fields[element]) else EMPTY for element in _order(fields)
+            }
+        found = _remembered(encoded, len(encoded), fields)
+    return found
+
+
+def _remembered(key: bytes | tuple[str, ...], size: int, fields: FieldSet) -> FieldSet:
+    found = _in_element_order(fields)
+    if size <= _LONGEST_REMEMBERED:
+        if len(_in_order) >= _MOST_REMEMBERED:
+            _in_order.clear()
+        _in_order[key] = found
     return found
 
 
