@@ -43,6 +43,8 @@ class APIQuirks:
     stores_classic_kinds_as_v1alpha1: bool
     #: PodScheduling (v1alpha1) and PodSchedulingContext (v1alpha2) are one kind under two names.
     stores_pod_schedulings_as_contexts: bool
+    #: PodSchedulingContexts were kept for one release of today's claims.
+    stores_pod_scheduling_contexts_as_v1alpha3: bool
     #: Resource slices can be selected by spec.pool.name.
     selects_slices_by_pool_name: bool
     stores_device_taint_rules_as_v1beta2: bool
@@ -75,6 +77,7 @@ class APIQuirks:
             stores_classic_kinds_apart=not version.emulated or release >= V1_31,
             stores_classic_kinds_as_v1alpha1=release < V1_27,
             stores_pod_schedulings_as_contexts=not version.emulated,
+            stores_pod_scheduling_contexts_as_v1alpha3=version.emulated and release == V1_31,
             selects_slices_by_pool_name=release >= V1_37,
             stores_device_taint_rules_as_v1beta2=release >= V1_37,
             writes_missing_devices_as_null=release < V1_36,

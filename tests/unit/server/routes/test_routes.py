@@ -64,6 +64,30 @@ async def test_both_generations_of_claims_are_discovered_in_their_versions():
         assert "resourceclaims" in {r["name"] for r in listed}
 
 
+async def test_1_31_serves_pod_scheduling_contexts_in_the_version_of_its_claims():
+    server = await make_server(version=EffectiveVersion.parse("1.31"), served=None)
+    client = server.as_user()
+    listed = (await client.request("GET", "/apis/resource.k8s.io/v1alpha3")).object["resources"]
+    assert {"podschedulingcontexts", "podschedulingcontexts/status"} <= {r["name"] for r in listed}
+    path = "/apis/resource.k8s.io/v1alpha3/namespaces/default/podschedulingcontexts"
+    context = {"metadata": {"name": "p"}, "spec": {"selectedNode": "n", "potentialNodes": ["n"]}}
+    made = (await client.request("POST", path, body=context)).object
+    assert (made["apiVersion"], made["spec"]) == ("resource.k8s.io/v1alpha3", context["spec"])
+    made["status"] = {"resourceClaims": [{"name": "c", "unsuitableNodes": ["n"]}]}
+    assert (await client.request("PUT", f"{path}/p/status", body=made)).object["status"] == made["status"]
+    stored = await server.api.store.get("/registry/podschedulingcontexts/default/p")
+    assert stored is not None and b'"apiVersion":"resource.k8s.io/v1alpha3"' in stored.value
+
+
+@pytest.mark.parametrize("release", ["1.32", "1.36"])
+async def test_later_releases_serve_no_pod_scheduling_contexts(release: str) -> None:
+    server = await make_server(version=EffectiveVersion.parse(release), served=None)
+    groups = server.api.resources.groups()
+    assert "podschedulingcontexts" not in {
+        r.kind.plural for g in groups for resources in g.resources.values() for r in resources
+    }
+
+
 async def test_unknown_groups_and_versions_are_not_found_each_in_its_own_way():
     client = (await make_server()).as_user()
     with pytest.raises(NotFound, match="404 page not found"):
