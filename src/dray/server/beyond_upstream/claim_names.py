@@ -20,6 +20,7 @@ from dray.server.storage.watchcache import WatchCache
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodResourceClaimStatus
+    from dray.api.types.scheduling_v1beta1 import PodGroup
 
 
 class ClaimNames:
@@ -56,4 +57,7 @@ class ClaimNames:
             return False
         name = pod["spec"]["schedulingGroup"].get("podGroupName")
         group = self._groups.get(f"{pod['metadata']['namespace']}/{name}")
-        return group is None or bool(group.hub["spec"].get("resourceClaims"))
+        if group is None:
+            return True
+        found: PodGroup = group.hub
+        return bool(found["spec"].get("resourceClaims"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from dray.api.scheme.kinds import Object
 from dray.server.admission import CREATE, Attributes
@@ -13,11 +14,14 @@ from dray.server.endpoints.responses import ObjectBody, Response
 from dray.server.registry import metadata, objects
 from dray.server.storage.codec import encode
 
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
+
 
 async def create(call: Call) -> Response:
     options = write_options(call.request.query, "CreateOptions")
     obj = await _read(call, options.directive)
-    meta = obj["metadata"]
+    meta: ObjectMeta = obj["metadata"]
     metadata.wipe_system_fields(meta)
     metadata.ensure_namespace(meta, call.namespace)
     attributes = call.attributes(

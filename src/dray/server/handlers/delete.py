@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calendar import timegm
 from time import strptime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dray.api import errors
 from dray.api.scheme.kinds import Object
@@ -18,7 +18,7 @@ from dray.server.registry.writes import Stale
 from dray.server.storage.documents import Document
 
 if TYPE_CHECKING:
-    from dray.api.types.meta import ObjectMeta
+    from dray.api.types.meta import ObjectMeta, Status, StatusDetails
 
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 
@@ -30,18 +30,18 @@ async def delete(call: Call) -> Response:
     code = 202 if not gone and options.orphan is False else 200
     kind = call.resource.kind
     if gone and (call.codec.version.strict or not kind.strategy.delete_returns_object):
-        details: Object = {"name": document.name}
+        details: StatusDetails = {"name": document.name}
         if kind.group:
             details["group"] = kind.group
-        details |= {"kind": kind.plural, "uid": document.metadata.get("uid", "")}
-        status = {
+        details["kind"], details["uid"] = kind.plural, document.metadata.get("uid", "")
+        status: Status = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
             "status": "Success",
             "details": details,
         }
-        return Response(code, status)
+        return Response(code, cast("Object", status))
     return Response(code, ObjectBody(document, call.codec))
 
 

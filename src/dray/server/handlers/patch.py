@@ -8,7 +8,7 @@ it conflict.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,6 +29,9 @@ from dray.server.registry import objects
 from dray.server.registry.metadata import check_name, ensure_namespace
 from dray.server.storage.codec import Codec, encode
 from dray.server.storage.documents import Document
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import ObjectMeta
 
 _BUILT_IN = (patches.JSON, patches.MERGE, patches.STRATEGIC, patches.APPLY)
 _CUSTOM = (patches.JSON, patches.MERGE, patches.APPLY)
@@ -67,10 +70,10 @@ async def patch_resource(call: Call, strategy: UpdateStrategy[Any]) -> Response:
 
     async def make(current: Document | None) -> Object:
         new = await call.beside(changed, current) if call.large else changed(current)
-        ensure_namespace(new["metadata"], call.namespace)
-        check_name(new["metadata"], call.info.name)
-        if current is None and new["metadata"].get("uid"):
-            uid = new["metadata"]["uid"]
+        metadata: ObjectMeta = new["metadata"]
+        ensure_namespace(metadata, call.namespace)
+        check_name(metadata, call.info.name)
+        if current is None and (uid := metadata.get("uid")):
             words = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise call.conflict(words)
         await admit(call, new, attributes)

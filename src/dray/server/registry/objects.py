@@ -121,7 +121,9 @@ def _update_problems(
     kind, and says each time what it finds, unless rules are declared for the kind.
     """
     declared = ctx.quirks.declares_rules
-    found, meta_, before = strategy.validate_update(new, old, ctx), new["metadata"], old["metadata"]
+    found = strategy.validate_update(new, old, ctx)
+    meta_: ObjectMeta = new["metadata"]
+    before: ObjectMeta = old["metadata"]
     changed = objectmeta.validate_object_meta_update(meta_, before, declared=declared)
     if not changed and meta_.get("finalizers") == before.get("finalizers"):
         return found  # what the first look is about, beyond labels and the like, cannot change
@@ -272,10 +274,11 @@ def before_update(call: Call, new: Object, old: Object, strategy: UpdateStrategy
 
 def _finished(call: Call, new: Object, old: Object) -> bool:
     """An object under deletion that nothing holds any longer goes with this update."""
+    fresh: ObjectMeta = new["metadata"]
     kept: ObjectMeta = old["metadata"]
     return (
         bool(kept.get("deletionTimestamp"))
-        and not new["metadata"].get("finalizers")
+        and not fresh.get("finalizers")
         and not kept.get("deletionGracePeriodSeconds")
         and not call.resource.kind.strategy.held(new)
     )

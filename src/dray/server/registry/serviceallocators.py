@@ -129,7 +129,8 @@ class ServiceAllocators:
         for document in self._services:
             if document.key == own:
                 continue
-            spec: ServiceSpec = document.hub.get("spec", {})
+            service: Service = document.hub
+            spec = service.get("spec", {})
             taken.update(spec.get("clusterIPs") or ())
             taken.update(p["nodePort"] for p in spec.get("ports") or () if p.get("nodePort"))
         return taken

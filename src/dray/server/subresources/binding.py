@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from dray.api.errors import BadRequest, StatusError, conflict
 from dray.api.validation import field
@@ -122,14 +122,18 @@ def _check_preconditions(call: Call, meta: ObjectMeta, sent: ObjectMeta) -> None
             )
 
 
+def _timed(condition: PodCondition, since: str | None) -> PodCondition:
+    return cast("PodCondition", {"lastProbeTime": None, "lastTransitionTime": since, **condition})
+
+
 def set_condition(status: PodStatus, condition: PodCondition, now: str) -> None:
     """Put a condition into a pod's status; its time changes only when its status does."""
-    conditions: list[Any] = list(status.get("conditions") or ())
+    conditions: list[PodCondition] = list(status.get("conditions") or ())
     for i, old in enumerate(conditions):
         if old["type"] == condition["type"]:
             since = old.get("lastTransitionTime") if old.get("status") == condition["status"] else now
-            conditions[i] = {"lastProbeTime": None, "lastTransitionTime": since, **condition}
+            conditions[i] = _timed(condition, since)
             break
     else:
-        conditions.append({"lastProbeTime": None, "lastTransitionTime": now, **condition})
+        conditions.append(_timed(condition, now))
     status["conditions"] = conditions

@@ -17,7 +17,7 @@ from dray.server.subresources import proxy as proxying
 from dray.server.subresources.codecs import connect_options
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Pod
+    from dray.api.types.core import Node, Pod
 
 _CONNECT = ("attach", "exec", "portforward")
 _PROXIED = ("create", "delete", "get", "patch", "update")
@@ -108,7 +108,8 @@ def connect_handlers(nodes: KubeletClient) -> Iterator[tuple[str, str, Mapping[s
                 return await proxying.forward(call, proxying.pod_location(target, found.hub))
             case "services":
                 return await proxying.forward(call, _service_location(call, target, found))
-        agent = ((found.hub.get("status") or {}).get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+        node: Node = found.hub
+        agent = ((node.get("status") or {}).get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
         if not target.port or target.port == str(agent.get("Port", "")):
             return await nodes.proxy(call, target.name)
         return await proxying.forward(call, proxying.node_location(target, found.hub))

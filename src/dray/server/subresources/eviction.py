@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dray.api import selectors
 from dray.api.errors import BadRequest, Conflict, StatusError, Timeout, TooManyRequests, forbidden
@@ -23,7 +23,11 @@ from dray.server.subresources.binding import set_condition
 if TYPE_CHECKING:
     from dray.api.types.core import Pod, PodCondition
     from dray.api.types.meta import ObjectMeta
-    from dray.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+    from dray.api.types.policy import (
+        Eviction,
+        PodDisruptionBudget,
+        PodDisruptionBudgetStatus,
+    )
 
 _ATTEMPTS = 10
 _MAX_DISRUPTED = 2000
@@ -33,9 +37,10 @@ _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 async def evict(call: Call) -> Response:
     write = write_options(call.request.query, "CreateOptions")
     body = _decode(call)
-    if body.get("metadata", {}).get("name", "") != call.info.name:
+    eviction = cast("Eviction", body)
+    if eviction.get("metadata", {}).get("name", "") != call.info.name:
         raise BadRequest("name in URL does not match name in Eviction object")
-    options = delete_options_from(body.get("deleteOptions") or {})
+    options = delete_options_from(cast("Object", eviction.get("deleteOptions") or {}))
     options = replace(options, dry_run=options.dry_run or write.dry_run)
     attributes = call.attributes(
         admission.CREATE,
@@ -53,14 +58,15 @@ async def evict(call: Call) -> Response:
 
 
 def _decode(call: Call) -> Object:
-    found: Object = clone(json_object(call.request, "policy/v1.Eviction"))
+    decoded: Object = clone(json_object(call.request, "policy/v1.Eviction"))
+    found = cast("Eviction", decoded)
     kind = found.get("kind") or "Eviction"
     version = found.get("apiVersion") or "policy/v1"
     if kind != "Eviction" or version not in ("policy/v1", "policy/v1beta1"):
         raise BadRequest(f'{kind} in version "{version}" cannot be handled as a Eviction: unknown kind')
     if not isinstance(found.setdefault("metadata", {}), dict):
         raise BadRequest("metadata is not an object")
-    return found
+    return decoded
 
 
 async def _evict(call: Call, options: DeleteOptions) -> None:
@@ -142,8 +148,8 @@ def _budgets(call: Call, pod: Document) -> list[Document]:
     for key in cache.range(pod.namespace):
         budget = cache.documents[key]
         try:
-            spec: PodDisruptionBudgetSpec = budget.hub.get("spec", {})
-            selector = selectors.label_selector(spec.get("selector"))
+            known: PodDisruptionBudget = budget.hub
+            selector = selectors.label_selector(known.get("spec", {}).get("selector"))
         except (ValueError, KeyError):
             continue  # such a selector selects nothing
         if selector.matches(pod.labels):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dray.api import errors, schema
 from dray.api import patch as patches
@@ -24,6 +24,10 @@ from dray.server.registry.metadata import check_name, ensure_namespace
 from dray.server.storage.codec import encode
 from dray.server.storage.documents import Document
 from dray.server.subresources import codecs
+
+if TYPE_CHECKING:
+    from dray.api.types import autoscaling_v1
+    from dray.api.types.meta import ObjectMeta
 
 _TYPE = "autoscaling/v1.Scale"
 _API_VERSION = "autoscaling/v1"
@@ -87,26 +91,28 @@ async def _rescale(
     attributes = call.attributes(admission.UPDATE, options=options, dry_run=dry_run, codec=shown)
 
     def restore(scale: Object, obj: Object) -> Object:
-        return _with(obj, layout.spec_replicas, (scale.get("spec") or {}).get("replicas", 0))
+        return _with(obj, layout.spec_replicas, _replicas(cast("autoscaling_v1.Scale", scale)))
 
     attributes.restore = restore
 
     async def make(current: Document | None) -> Object:
         assert current is not None
         wanted = change(scale_of(call, current.hub))
-        meta = wanted["metadata"]
+        meta: ObjectMeta = wanted["metadata"]
         ensure_namespace(meta, call.namespace)
         check_name(meta, call.info.name)
-        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        replicas = _replicas(cast("autoscaling_v1.Scale", wanted))
         if replicas < 0:
             problem = field.invalid(
                 Path("spec").child("replicas"), replicas, "must be greater than or equal to 0"
             )
             raise errors.invalid("Scale", "autoscaling", call.info.name, [problem])
         new = _with(current.hub, layout.spec_replicas, replicas)
-        new["metadata"] = {**new["metadata"], "resourceVersion": meta.get("resourceVersion", "")}
+        kept: ObjectMeta = new["metadata"]
+        named: ObjectMeta = {**kept, "resourceVersion": meta.get("resourceVersion", "")}
         if meta.get("uid"):
-            new["metadata"]["uid"] = meta["uid"]
+            named["uid"] = meta["uid"]
+        new["metadata"] = named
         call.api.field_manager.updated(call, new, current.hub, manager)
         await admit(call, new, attributes)
         return new
@@ -115,23 +121,28 @@ async def _rescale(
     return Response(200, scale_of(call, written.document.hub))
 
 
+def _replicas(scale: autoscaling_v1.Scale) -> int:
+    return (scale.get("spec") or {}).get("replicas", 0)
+
+
 def scale_of(call: Call, hub: Object) -> Object:
     layout = call.resource.kind.scale
     assert isinstance(layout, Scale)
     meta = hub["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    status: Object = {"replicas": _at(hub, layout.status_replicas) or 0}
+    status: autoscaling_v1.ScaleStatus = {"replicas": _at(hub, layout.status_replicas) or 0}
     selector = layout.selector(hub) if layout.selector is not None else ""
     if selector:
         status["selector"] = selector
     replicas = _at(hub, layout.spec_replicas)
-    return {
+    scale: autoscaling_v1.Scale = {
         "kind": "Scale",
         "apiVersion": _API_VERSION,
-        "metadata": {k: meta[k] for k in kept if k in meta},
+        "metadata": cast("ObjectMeta", {k: meta[k] for k in kept if k in meta}),
         "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
+    return cast("Object", scale)
 
 
 def _at(obj: Any, path: tuple[str, ...]) -> Any:
