@@ -14,8 +14,9 @@ from dray.convert.parameters import Reference
 from dray.convert.pods import pod_specs
 
 if TYPE_CHECKING:
-    from dray.api.types.core import Container, PodSpec
-    from dray.api.types.meta import ObjectMeta
+    from dray.api.types import Object
+    from dray.api.types.core import Container, Pod, PodSpec
+    from dray.api.types.meta import APIGroup, ObjectMeta
     from dray.api.types.resource_v1alpha2 import (
         ResourceClaim,
         ResourceClaimSpec,
@@ -94,7 +95,7 @@ async def _workloads(client: Client) -> list[dict[str, Any]]:
 
 
 def _uses_claims(document: dict[str, Any]) -> bool:
-    return any(spec.get("resourceClaims") for spec in pod_specs(document))
+    return any(cast("PodSpec", spec).get("resourceClaims") for spec in pod_specs(document))
 
 
 async def _list(client: Client, resource: resources.Resource[Any]) -> list[dict[str, Any]] | None:
@@ -102,17 +103,18 @@ async def _list(client: Client, resource: resources.Resource[Any]) -> list[dict[
         listed = await client.list(resource)
     except NotFound:
         return None  # not served
-    typed = {"apiVersion": resource.api_version, "kind": resource.kind}
+    typed: Object = {"apiVersion": resource.api_version, "kind": resource.kind}
     return [_as_manifest({**typed, **item}) for item in listed.items if controller_of(item) is None]
 
 
 def _as_manifest(document: dict[str, Any]) -> dict[str, Any]:
-    metadata = _written_metadata(document["metadata"])
-    manifest = {
+    pod = cast("Pod", document)  # or any other kind: only of a pod the spec is looked at
+    metadata = _written_metadata(pod["metadata"])
+    manifest: dict[str, Any] = {
         key: metadata if key == "metadata" else value for key, value in document.items() if key != "status"
     }
-    if document["kind"] == "Pod":
-        manifest["spec"] = _unscheduled(document["spec"])
+    if pod["kind"] == "Pod":
+        manifest["spec"] = _unscheduled(pod["spec"])
     return manifest
 
 
@@ -149,11 +151,11 @@ def _without_token(container: Container) -> Container:
 def _references(document: Any) -> Iterator[Reference]:
     obj: ResourceClass | ResourceClaim | ResourceClaimTemplate = document
     spec: ResourceClass | ResourceClaimSpec = document
-    if document["kind"] == "ResourceClaimTemplate":
+    claim: ResourceClaim = document
+    if obj["kind"] == "ResourceClaimTemplate":
         template: ResourceClaimTemplate = document
         spec = (template.get("spec") or {}).get("spec") or {}
-    elif document.get("spec"):
-        claim: ResourceClaim = document
+    elif claim.get("spec"):
         spec = claim["spec"]
     if reference := spec.get("parametersRef"):
         yield Reference.of(reference, obj["metadata"].get("namespace") or "")
@@ -181,5 +183,5 @@ async def _parameters(client: Client, references: list[Reference]) -> list[dict[
 async def _preferred(client: Client, group: str) -> str:
     if not group:
         return "v1"
-    served = (await client.request("GET", f"/apis/{group}")).object
+    served: APIGroup = (await client.request("GET", f"/apis/{group}")).object
     return str(served["preferredVersion"]["groupVersion"])

@@ -12,7 +12,7 @@ from dray.convert.parameters import ParameterRule, Parameters
 from dray.convert.trees import Tree
 
 if TYPE_CHECKING:
-    from dray.api.types import Object
+    from dray.api.types import Object, ObjectList
     from dray.api.types.admissionregistration import ValidatingAdmissionPolicy
 
 GROUP = "resource.k8s.io"
@@ -65,11 +65,12 @@ class _Conversion:
 
     def document(self, document: Tree) -> tuple[bool, bool]:
         """(whether it stays, whether it changed)"""
-        items = document.get("items")
-        if str(document.get("kind") or "").endswith("List") and isinstance(items, list):
+        listed = cast("ObjectList", document)
+        items = listed.get("items")
+        if str(listed.get("kind") or "").endswith("List") and isinstance(items, list):
             return self._list(document, items)
         remarks = self.book.about(cast("Object", document))
-        group, _, version = str(document.get("apiVersion") or "").rpartition("/")
+        group, _, version = str(listed.get("apiVersion") or "").rpartition("/")
         if group == GROUP:
             return self._resource(document, version, remarks)
         if group == "admissionregistration.k8s.io":
@@ -82,12 +83,14 @@ class _Conversion:
             if not outcomes[number][0]:
                 del items[number]
         changed = any(c or not kept for kept, c in outcomes)
-        if changed and document.get("kind") != "List":
+        listed = cast("ObjectList", document)
+        if changed and listed.get("kind") != "List":
             # A list of a kind that may have another name now.
-            document["apiVersion"], document["kind"] = "v1", "List"
+            listed["apiVersion"], listed["kind"] = "v1", "List"
         return True, changed
 
     def _resource(self, document: Tree, version: str, remarks: Remarks) -> tuple[bool, bool]:
+        obj = cast("Object", document)
         if version not in _ORDER or version == self.target:
             return True, False
         if _ORDER.index(version) > _ORDER.index(self.target):
@@ -96,17 +99,17 @@ class _Conversion:
         if version in classic.VERSIONS:
             if not self.classic.convert(document, remarks):
                 return False, True
-        elif document.get("kind") == "PodSchedulingContext":
+        elif obj.get("kind") == "PodSchedulingContext":
             remarks.changed(f"left out: {classic.GONE['PodSchedulingContext']}")
             return False, True
         else:
             modern.to_v1(document, version, remarks)
-        if document.get("kind") not in _KINDS:
-            remarks.changed(f"left alone: {document.get('kind')} has no other version to go to")
+        if obj.get("kind") not in _KINDS:
+            remarks.changed(f"left alone: {obj.get('kind')} has no other version to go to")
             return True, False
         if self.target == "v1beta1":
             modern.to_v1beta1(document)
-        document["apiVersion"] = f"{GROUP}/{self.target}"
+        obj["apiVersion"] = f"{GROUP}/{self.target}"
         return True, True
 
     def _policy(self, document: Tree, remarks: Remarks) -> None:
@@ -123,8 +126,9 @@ class _Conversion:
 
 
 def _items(document: Tree) -> Iterator[Tree]:
-    items = document.get("items")
-    if str(document.get("kind") or "").endswith("List") and isinstance(items, list):
+    listed = cast("ObjectList", document)
+    items = listed.get("items")
+    if str(listed.get("kind") or "").endswith("List") and isinstance(items, list):
         for item in items:
             if isinstance(item, MutableMapping):
                 yield from _items(item)
