@@ -7,7 +7,7 @@ from typing import Generic
 
 from dray.client.resources import T
 
-#: From an object to the values it is found under. Pure: it is asked again for the object that is replaced.
+#: From an object to the values it is found under. It is asked once for each object that comes in.
 IndexFunc = Callable[[T], Sequence[str]]
 #: Namespace and name. Not an ``ObjectKey``, which is found under the same but takes longer to make.
 NamespacedName = tuple[str, str]
@@ -22,6 +22,8 @@ class Store(Generic[T]):
         #: All objects, as a live view: copy it before an ``await``.
         self.values: Callable[[], ValuesView[T]] = self._objects.values
         self._indexes: dict[str, tuple[IndexFunc[T], _Index]] = {}
+        #: By object: the values it is found under in each index, in the order of the indexes.
+        self._values: dict[NamespacedName, list[Sequence[str]]] = {}
         for name, indexer in (indexers or {}).items():
             self.add_index(name, indexer)
 
@@ -51,7 +53,9 @@ class Store(Generic[T]):
         index: _Index = {}
         self._indexes[name] = (indexer, index)
         for place, obj in self._objects.items():
-            _link(index, indexer(obj), place)
+            values = indexer(obj) or ()
+            self._values.setdefault(place, []).append(values)
+            _link(index, values, place)
 
     def put(self, obj: T) -> T | None:
         """Insert or replace; returns what was there."""
@@ -59,14 +63,18 @@ class Store(Generic[T]):
         place = (metadata.get("namespace", ""), metadata["name"])
         old = self._objects.get(place)
         self._objects[place] = obj
-        for indexer, index in self._indexes.values():
-            values = indexer(obj)
-            if old is not None:
-                before = indexer(old)
-                if before == values:
-                    continue  # as after most changes: an index knows where objects are, not the objects
-                _unlink(index, before, place)
-            _link(index, values, place)
+        if not self._indexes:
+            return old
+        before = self._values.get(place)
+        now = self._values[place] = [indexer(obj) or () for indexer, _ in self._indexes.values()]
+        if now == before:
+            return old  # as after most changes: an index knows where objects are, not the objects
+        for number, (_, index) in enumerate(self._indexes.values()):
+            if before is not None:
+                if before[number] == now[number]:
+                    continue
+                _unlink(index, before[number], place)
+            _link(index, now[number], place)
         return old
 
     def remove(self, obj: T) -> T | None:
@@ -74,9 +82,8 @@ class Store(Generic[T]):
         metadata = obj["metadata"]
         place = (metadata.get("namespace", ""), metadata["name"])
         old = self._objects.pop(place, None)
-        if old is not None:
-            for indexer, index in self._indexes.values():
-                _unlink(index, indexer(old), place)
+        for values, (_, index) in zip(self._values.pop(place, ()), self._indexes.values(), strict=False):
+            _unlink(index, values, place)
         return old
 
 

@@ -46,3 +46,18 @@ def test_an_index_finds_the_newest_object_where_its_value_stayed():
     assert cache.get("default", "a") is new
     assert cache.remove(obj("a")) is new
     assert cache.remove(obj("a")) is None
+
+
+def test_an_index_asks_once_for_each_object_that_comes_in():
+    asked = []
+
+    def counted(one):
+        asked.append(one["colours"])
+        return one["colours"]
+
+    cache = Store({"colour": counted})
+    cache.put(obj("a", ["red"]))
+    cache.put(obj("a", ["blue"]))
+    cache.remove(obj("a"))
+    assert asked == [["red"], ["blue"]]
+    assert not cache.index_values("colour")
