@@ -17,6 +17,8 @@ from dray.wire.server_connection import ServerConnection
 
 log = logging.getLogger(__name__)
 
+#: The share of connections that are closed at once where newcomers need room, so that looking for them is rare.
+_ROOM: Final = 0.05
 #: Seconds without accepting after that has failed, most likely for want of file descriptors.
 _ACCEPT_PAUSE: Final = 1.0
 
@@ -63,7 +65,6 @@ class HTTPServer(Generic[R]):
         ] = {}  # connections with unfinished requests, the oldest first
         self._empty = asyncio.Event()  # set while draining, once the last connection is gone
         self._date = (0, b"")
-        self._servers: list[asyncio.Server] = []
         self._sniffers: dict[_Sniffer, None] = {}  # the oldest first
         self._listeners: list[socket.socket] = []
         self._sweeper: asyncio.Task[None] | None = None
@@ -73,14 +74,9 @@ class HTTPServer(Generic[R]):
         for listener in listeners:
             listener.setblocking(False)
             _notice_lost_peers(listener)
-            if self.tls is None:
-                self._servers.append(
-                    await loop.create_server(lambda: ServerConnection(self), sock=listener, backlog=1024)
-                )
-            else:
-                listener.listen(1024)
-                loop.add_reader(listener.fileno(), self._accept, listener)
-                self._listeners.append(listener)
+            listener.listen(1024)
+            loop.add_reader(listener.fileno(), self._accept, listener)
+            self._listeners.append(listener)
         self._sweeper = loop.create_task(self._sweep(), name="http-sweeper")
 
     def _accept(self, listener: socket.socket) -> None:
@@ -93,18 +89,29 @@ class HTTPServer(Generic[R]):
                 log.warning("cannot accept a connection: %s", e)
                 self._pause_accepting(listener)
                 return
-            if len(self.connections) + len(self._sniffers) >= self.max_connections:
-                if not self._sniffers:
-                    sock.close()
-                    continue
-                next(iter(self._sniffers)).close()  # who has said nothing for longest makes room
+            if len(self.connections) + len(self._sniffers) >= self.max_connections and not self._make_room():
+                sock.close()
+                continue
             sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if sock.family in (socket.AF_INET, socket.AF_INET6):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # Left alone, the kernel would buffer megabytes for every watcher that does not read.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.unsent_bytes)
             # And it would hand over megabytes of every client that sends faster than it is read, in one turn of the loop.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.unread_bytes)
             self._sniffers[_Sniffer(self, sock)] = None
+
+    def _make_room(self) -> bool:
+        """Close the connection that has said nothing for longest; where all have said something, some of those that
+        no request of is being answered."""
+        if self._sniffers:
+            next(iter(self._sniffers)).close()
+            return True
+        unused = sorted((c for c in self.connections if c.unused), key=lambda one: one.deadline)
+        for connection in unused[: max(1, int(len(unused) * _ROOM))]:
+            connection.abort()
+            self.left(connection)
+        return bool(unused)
 
     def _pause_accepting(self, listener: socket.socket) -> None:
         """Leave those who wait to the kernel for a while; asked at once again, it would fail at once again."""
@@ -160,8 +167,6 @@ class HTTPServer(Generic[R]):
             loop.remove_reader(listener.fileno())
             listener.close()
         self._listeners.clear()
-        for server in self._servers:
-            server.close()
         for sniffer in list(self._sniffers):
             sniffer.close()
         for connection in list(self.connections):
@@ -198,7 +203,8 @@ def _max_connections(limits: Limits) -> int:
 
 
 class _Sniffer:
-    """Looks at the first byte that a client sends to the TLS port, so that a client of plain HTTP gets an answer it can read."""
+    """Waits for the first byte that a client sends, and makes a connection then. A client that speaks plain HTTP to the
+    TLS port gets an answer it can read."""
 
     def __init__(self, server: HTTPServer[Any], sock: socket.socket) -> None:
         self.server = server
@@ -219,8 +225,8 @@ class _Sniffer:
             self.close()
             return
         self._loop.remove_reader(self.sock.fileno())
-        if first == b"\x16":
-            self._task = self._loop.create_task(self._start_tls())
+        if self.server.tls is None or first == b"\x16":
+            self._task = self._loop.create_task(self._connect())
             return
         with contextlib.suppress(OSError):
             self.sock.recv(1 << 16)
@@ -230,13 +236,14 @@ class _Sniffer:
         self.server._sniffers.pop(self, None)
         self.sock.close()
 
-    async def _start_tls(self) -> None:
+    async def _connect(self) -> None:
+        tls, seconds = self.server.tls, self.server.limits.handshake_seconds
         try:
             await self._loop.connect_accepted_socket(
                 lambda: ServerConnection(self.server),
                 self.sock,
-                ssl=self.server.tls,
-                ssl_handshake_timeout=self.server.limits.handshake_seconds,
+                ssl=tls,
+                ssl_handshake_timeout=seconds if tls is not None else None,
             )
         except (OSError, asyncio.CancelledError) as e:
             log.debug("TLS handshake failed: %s", e)

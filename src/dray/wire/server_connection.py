@@ -135,6 +135,11 @@ class ServerConnection(asyncio.Protocol):
         """Give up what has arrived of an unfinished request."""
         self._refuse(503, "The server holds too many unfinished requests, try again later.")
 
+    @property
+    def unused(self) -> bool:
+        """Whether no request of this client is being answered and no stream is open."""
+        return self._task is None and self._stream is None and self._duplex is None and self._room is None
+
     def finish(self) -> None:
         """Serve what is running, then close; an idle connection closes at once."""
         self._keep_alive = False

@@ -213,18 +213,22 @@ async def test_a_client_who_leaves_while_it_is_not_read_from_is_noticed() -> Non
     assert not server.paused
 
 
-async def test_connections_that_say_nothing_make_room_for_others() -> None:
+@pytest.mark.parametrize("plain", [False, True], ids=["tls", "plain"])
+async def test_connections_that_say_nothing_make_room_for_others(plain: bool) -> None:
     async def handler(request: Request) -> Reply:
         return Reply(200)
 
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server = HTTPServer(handler, request_type=Request, tls=tls, limits=Limits(connections=5))
+    tls = None if plain else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server = HTTPServer(
+        handler, request_type=Request, tls=tls, limits=Limits(connections=5), keep_alive=False
+    )
     listener = socket.create_server(("127.0.0.1", 0))
     await server.listen(listener)
     idle = [await asyncio.open_connection(*listener.getsockname()) for _ in range(20)]
     reader, writer = await asyncio.open_connection(*listener.getsockname())
     writer.write(GET % 1)
-    assert b"HTTP request to an HTTPS server" in await asyncio.wait_for(reader.read(), 30)
+    answer = await asyncio.wait_for(reader.read(), 30)
+    assert (b"HTTP/1.1 200" if plain else b"HTTP request to an HTTPS server") in answer
     ends = [asyncio.ensure_future(one.read()) for one, _ in idle]
     done, _ = await asyncio.wait(ends, timeout=30, return_when=asyncio.FIRST_COMPLETED)
     assert done
@@ -232,3 +236,53 @@ async def test_connections_that_say_nothing_make_room_for_others() -> None:
     for _, other in (*idle, (reader, writer)):
         other.close()
     await asyncio.gather(*ends, return_exceptions=True)
+
+
+async def test_a_plain_connection_that_says_nothing_is_closed_in_the_time_of_a_handshake() -> None:
+    async def handler(request: Request) -> Reply:
+        return Reply(200)
+
+    limits = Limits(handshake_seconds=0.2, header_seconds=2.0)
+    server = HTTPServer(handler, request_type=Request, limits=limits)
+    listener = socket.create_server(("127.0.0.1", 0))
+    await server.listen(listener)
+    reader, writer = await asyncio.open_connection(*listener.getsockname())
+    started = time.monotonic()
+    assert await asyncio.wait_for(reader.read(), 30) == b""
+    assert time.monotonic() - started < limits.header_seconds
+    writer.close()
+    await server.drain(0)
+
+
+@pytest.mark.parametrize("said", [GET % 1, b"G"], ids=["after a request", "in a head"])
+async def test_connections_without_a_request_that_is_answered_make_room_and_others_stay(said: bytes) -> None:
+    asked, release = asyncio.Event(), asyncio.Event()
+
+    async def handler(request: Request) -> Reply:
+        if request.path == "/2":
+            asked.set()
+            await release.wait()
+        return Reply(200)
+
+    server = HTTPServer(handler, request_type=Request, limits=Limits(connections=5))
+    listener = socket.create_server(("127.0.0.1", 0))
+    await server.listen(listener)
+    busy, busy_writer = await asyncio.open_connection(*listener.getsockname())
+    busy_writer.write(GET % 2)
+    await asked.wait()
+    idle = [await asyncio.open_connection(*listener.getsockname()) for _ in range(4)]
+    for _, writer in idle:
+        writer.write(said)
+
+    async def are_unused() -> bool:
+        return sum(one.unused for one in server.connections) == 4
+
+    await wait_for("the idle connections", are_unused)
+    reader, writer = await asyncio.open_connection(*listener.getsockname())
+    writer.write(GET % 1)
+    assert b"HTTP/1.1 200" in await asyncio.wait_for(reader.readline(), 30)
+    release.set()
+    assert b"HTTP/1.1 200" in await asyncio.wait_for(busy.readline(), 30)
+    await server.drain(0)
+    for _, other in (*idle, (reader, writer), (busy, busy_writer)):
+        other.close()
