@@ -10,9 +10,10 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from dray.ui.reasons import Reasons
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: Changes come in bunches: how long they are gathered.
 GATHER_SECONDS: Final = 0.15
@@ -118,18 +121,14 @@ class Board:
         touched = cluster.take_touched()
         if touched.classes:
             self._classes_changed(touched)
-        for id in touched.pools:
-            self._pool(update, id)
-        self._simple(update, "nodes", ((n, cluster.nodes.get(n)) for n in touched.nodes), rows.node_row)
-        found = ((name, cluster.slices.get(name)) for name in touched.slices)
-        self._simple(update, "slices", found, rows.slice_row)
-        for key in touched.claims:
-            self._claim(update, key)
-        for key in touched.pods:
-            self._pod(update, key)
+        _each(touched.pools, partial(self._pool, update))
+        _each(touched.nodes, partial(self._simple, update, "nodes", cluster.nodes, rows.node_row))
+        _each(touched.slices, partial(self._simple, update, "slices", cluster.slices, rows.slice_row))
+        _each(touched.claims, partial(self._claim, update))
+        _each(touched.pods, partial(self._pod, update))
         if touched.pools or touched.classes:
-            for name in cluster.classes.keys() | touched.classes if touched.pools else touched.classes:
-                self._class(update, name)
+            names = cluster.classes.keys() | touched.classes if touched.pools else touched.classes
+            _each(names, partial(self._class, update))
             overview = encode(self._overview())
             if overview != self.overview:
                 self.overview = update.overview = overview
@@ -159,20 +158,23 @@ class Board:
         self,
         update: Update,
         collection: str,
-        found: Iterable[tuple[str, Any]],
+        documents: Mapping[str, Any],
         make: Callable[[str, Any], msgspec.Struct],
+        name: str,
     ) -> None:
-        for name, document in found:
-            self._set(update, collection, name, None if document is None else make(name, document))
+        document = documents.get(name)
+        self._set(update, collection, name, None if document is None else make(name, document))
 
     # --- pools ---
 
     def _classes_changed(self, touched: Touched) -> None:
-        for name in touched.classes:
-            self._selects.pop(name, None)
-            if name in self.cluster.classes:
-                self._selects[name] = in_class(self.cluster, name)
+        _each(touched.classes, self._select)
         touched.pools.update(self.cluster.pools)
+
+    def _select(self, name: str) -> None:
+        self._selects.pop(name, None)
+        if name in self.cluster.classes:
+            self._selects[name] = in_class(self.cluster, name)
 
     def _class(self, update: Update, name: str) -> None:
         modern, classic = self.cluster.classes.get(name), self.cluster.resource_classes.get(name)
@@ -278,6 +280,15 @@ class Board:
         }
 
 
+def _each(keys: Iterable[T], work: Callable[[T], None]) -> None:
+    """An object nobody has thought of keeps its last row, and the rows of all others are made."""
+    for key in keys:
+        try:
+            work(key)
+        except Exception:
+            log.exception("the row of %s could not be worked out", key)
+
+
 class Viewers:
     """Tells those who look of changes, and refreshes the board only while somebody does."""
 
@@ -300,12 +311,7 @@ class Viewers:
 
     def publish(self) -> None:
         """Refresh, and tell everybody."""
-        try:
-            update = self.board.refresh()
-        except Exception:  # an object nobody has thought of must not end the page for all others
-            log.exception("rows could not be worked out")
-            return
-        if update:
+        if update := self.board.refresh():
             for tell in list(self._told):
                 tell(update)
 
