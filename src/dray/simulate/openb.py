@@ -10,11 +10,12 @@ from __future__ import annotations
 import csv
 import gzip
 import itertools
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dray.api.pods import controller_reference
 from dray.simulate.go_random import GoRandom
@@ -148,6 +149,10 @@ class PodTrace:
             yield created, row, float(deleted - began) if deleted is not None else None
 
 
+#: What reading a file raises that is no CSV, or whose compression is damaged.
+_NOT_CSV: Final = (gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError, csv.Error)
+
+
 def is_pod_list(path: Path) -> bool:
     """Whether a file has the columns of a list of pods."""
     if path.suffix == ".parquet":
@@ -155,7 +160,7 @@ def is_pod_list(path: Path) -> bool:
     try:
         with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
             columns = next(csv.reader(file), [])
-    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, csv.Error):
+    except _NOT_CSV:
         return False  # whoever reads it says what is wrong
     return {"num_gpu", "gpu_milli"} <= set(columns)
 
@@ -332,7 +337,7 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[st
                 if None in row or None in row.values():
                     raise SimulationError(f"{path}, line {reader.line_num}: not as many fields as columns")
                 yield reader.line_num, row
-    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, csv.Error) as problem:
+    except _NOT_CSV as problem:
         raise SimulationError(f"{path}: not a CSV file: {problem}") from None
 
 
@@ -340,8 +345,8 @@ def _number(path: Path, line: int, row: dict[str, str], column: str) -> int:
     text = row[column]
     try:
         number = int(float(text)) if "." in text else int(text)
-    except ValueError:
-        raise SimulationError(f"{path}, line {line}: {column} {text!r} is not a number") from None
+    except (ValueError, OverflowError):  # 1.5e999 is infinite
+        raise SimulationError(f"{path}, line {line}: {column} {text[:40]!r} is not a number") from None
     if number < 0:
         raise SimulationError(f"{path}, line {line}: {column} is {number}; it must not be negative")
     return number

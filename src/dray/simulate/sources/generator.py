@@ -96,14 +96,15 @@ class Generator:
             found = msgspec.convert(document, _File)
         except msgspec.ValidationError as problem:
             raise SimulationError(f"{name}: {problem}") from None
-        if not found.mix or not all(part.weight > 0 for part in found.mix):
+        if not found.mix or not all(0 < part.weight < math.inf for part in found.mix):
             raise SimulationError(f"{name}: the mix needs shapes, each with a positive weight")
-        if found.arrivals.rate <= 0:
+        if not 0 < found.arrivals.rate < math.inf:
             raise SimulationError(f"{name}: the rate of arrivals must be positive")
         for part in found.mix:
             length = part.duration
             if length is not None and (
-                length.low < 0
+                not all(map(math.isfinite, (length.mean, length.low, length.high, length.sigma)))
+                or length.low < 0
                 or length.high < length.low
                 or (length.mean <= 0 and length.distribution in ("exponential", "lognormal"))
                 or length.mean < 0
