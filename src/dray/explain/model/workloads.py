@@ -49,7 +49,7 @@ def expand_workload(workload: Workload, namespace: str) -> list[Any]:
     if template is None:
         return [workload]
     inner = template.get("metadata") or {}
-    if not isinstance(inner, dict):
+    if not isinstance(cast("object", inner), dict):
         raise SnapshotError(f"the template of {workload.get('kind')}: metadata is not an object")
     pod: Pod = {
         "apiVersion": "v1",

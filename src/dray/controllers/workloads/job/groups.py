@@ -7,7 +7,7 @@ A Job that has begun without them never gets them.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from dray.api.errors import AlreadyExists
 from dray.api.objects import controller_of
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dray.api.types.scheduling_v1beta1 import (
         PodGroup,
         PodGroupSchedulingPolicy,
+        PodGroupSpec,
         PodGroupTemplate,
         Workload,
     )
@@ -126,6 +127,7 @@ class JobGroups:
             "name": name,
             "uid": workload["metadata"]["uid"],
         }
+        shared = {part: value for part, value in template.items() if part != "name" and value is not None}
         group: PodGroup = {
             "metadata": {
                 "name": _name(name, "group"),
@@ -133,7 +135,7 @@ class JobGroups:
                 "ownerReferences": [owner, whose],
             },
             "spec": {
-                **{part: value for part, value in template.items() if part != "name" and value is not None},  # type: ignore[typeddict-item]
+                **cast("PodGroupSpec", shared),
                 "workloadRef": {"workloadName": name, "templateName": template["name"]},
             },
         }
