@@ -311,7 +311,12 @@ class Viewers:
 
     def publish(self) -> None:
         """Refresh, and tell everybody."""
-        if update := self.board.refresh():
+        try:
+            update = self.board.refresh()
+        except Exception:  # a pool that cannot be built must not end the page for all others
+            log.exception("rows could not be worked out")
+            return
+        if update:
             for tell in list(self._told):
                 tell(update)
 
