@@ -7,6 +7,8 @@ committed and not yet published is left out.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -16,11 +18,15 @@ from typing import Final, NamedTuple
 from dray.store.interface import KeyValue
 from dray.store.keys import prefix_end
 
+_log = logging.getLogger(__name__)
+
 #: Keys after the end of a page that are counted at most.
 _MOST_COUNTED: Final = 10_000
 #: Bits that tell of keys, a power of two: 100,000 keys leave one in a thousand unknown ones to be looked for in vain.
 _NOTES: Final = 1 << 23
 _SECOND: Final = 23
+#: After so many writes at least the notes are made anew, without the keys that have gone.
+RENEWAL: Final = 200_000
 
 
 class Due(NamedTuple):
@@ -31,6 +37,30 @@ class Due(NamedTuple):
     key: str
 
 
+class Notes:
+    """Tells which keys may be in the file: yes for every key that was noted, and seldom for another (a Bloom filter)."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray(_NOTES // 8)
+        self.count = 0  # how often a key was noted
+
+    def add(self, key: str) -> None:
+        first, second = _places(key)
+        self._bits[first >> 3] |= 1 << (first & 7)
+        self._bits[second >> 3] |= 1 << (second & 7)
+        self.count += 1
+
+    def __contains__(self, key: str) -> bool:
+        first, second = _places(key)
+        bits = self._bits
+        return bool(bits[first >> 3] >> (first & 7) & bits[second >> 3] >> (second & 7) & 1)
+
+    def update(self, others: Notes) -> None:
+        both = int.from_bytes(self._bits, "little") | int.from_bytes(others._bits, "little")
+        self._bits[:] = both.to_bytes(len(self._bits), "little")
+        self.count += others.count
+
+
 class DiskKeys:
     """See ``prepare``, which must have been called once for the file."""
 
@@ -38,33 +68,54 @@ class DiskKeys:
         self.prefix = prefix
         self._path = path
         self._connection = _connect(path)
-        self._noted = bytearray(_NOTES // 8)
+        self._notes = Notes()
+        self._since: Notes | None = None  # what is noted while the notes are made anew
+        self._renew_after = RENEWAL
         # The bounds are written out: only so does SQLite know that the index has every row that is asked for.
-        self._log = f"log INDEXED BY on_disk WHERE {_within(prefix)}"
+        self._rows = f"log INDEXED BY on_disk WHERE {_within(prefix)}"
 
     def note(self, key: str) -> None:
         """A key has been written. Nobody need ask the file for a key that was never noted."""
-        first, second = _places(key)
-        self._noted[first >> 3] |= 1 << (first & 7)
-        self._noted[second >> 3] |= 1 << (second & 7)
-
-    def _is_noted(self, key: str) -> bool:
-        """Whether a key may be in the file: yes for every key that is, and seldom for another."""
-        first, second = _places(key)
-        noted = self._noted
-        return bool(noted[first >> 3] >> (first & 7) & noted[second >> 3] >> (second & 7) & 1)
+        self._notes.add(key)
+        if self._since is not None:
+            self._since.add(key)
 
     def note_all(self) -> None:
-        """Note what the file has. It may take long."""
+        """Note what the file has, and nothing else. It may take long."""
+        self._notes = self._read_notes()
+        self._renew_after = RENEWAL + 2 * self._notes.count
+
+    def _read_notes(self) -> Notes:
+        notes = Notes()
         with closing(_connect(self._path)) as connection:
-            for (key,) in connection.execute(f"SELECT DISTINCT key FROM {self._log}"):
-                self.note(key)
+            for (key,) in connection.execute(f"SELECT DISTINCT key FROM {self._rows}"):
+                notes.add(key)
+        return notes
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether many of the notes are of keys that may have gone, and nobody makes them anew yet."""
+        return self._notes.count > self._renew_after and self._since is None
+
+    async def renew(self) -> None:
+        """Forget the keys that have gone, while others go on. A key is in the file before it is noted."""
+        self._since = Notes()
+        try:
+            renewed = await asyncio.to_thread(self._read_notes)
+        except sqlite3.Error as error:
+            _log.warning("the notes of keys on disk could not be made anew: %s", error)
+            self._renew_after += RENEWAL
+        else:
+            renewed.update(self._since)
+            self._notes, self._renew_after = renewed, RENEWAL + 2 * renewed.count
+        finally:
+            self._since = None
 
     def get(self, key: str, *, at: int) -> KeyValue | None:
-        if not self._is_noted(key):
+        if key not in self._notes:
             return None
         row = self._connection.execute(
-            f"SELECT revision, created, value FROM {self._log} AND key = ? AND revision <= ?"
+            f"SELECT revision, created, value FROM {self._rows} AND key = ? AND revision <= ?"
             " ORDER BY revision DESC LIMIT 1",
             (key, at),
         ).fetchone()
@@ -77,7 +128,7 @@ class DiskKeys:
 
         It may take long and may be called in another thread.
         """
-        newest = f"FROM {self._log} AND key >= ? AND key < ? AND revision <= ? GROUP BY key HAVING value IS NOT NULL"
+        newest = f"FROM {self._rows} AND key >= ? AND key < ? AND revision <= ? GROUP BY key HAVING value IS NOT NULL"
         bounds = (max(low, self.prefix), high or prefix_end(self.prefix), at)
         with closing(_connect(self._path)) as connection:
             rows = connection.execute(

@@ -96,6 +96,7 @@ class EmbeddedStore:
         self._expiry_timer: asyncio.TimerHandle | None = None
         self._last_due: Due | None = None
         self._disk_timer: asyncio.Handle | None = None
+        self._renewal: asyncio.Task[None] | None = None
         if state.disk is not None:
             self._disk_timer = self._loop.call_soon(self._expire_on_disk, state.disk)
         self._history_events = history_events
@@ -314,6 +315,8 @@ class EmbeddedStore:
         if found:
             self._last_due = found[-1]
             self._arm_expiry()
+        if disk.is_crowded:
+            self._renewal = asyncio.create_task(disk.renew())
         pause = EXPIRY_RETRY if len(found) < EXPIRED_ON_DISK else EXPIRY_RETRY / 10
         self._disk_timer = self._loop.call_later(pause, self._expire_on_disk, disk)
 
@@ -346,6 +349,8 @@ class EmbeddedStore:
         if self._disk_timer is not None:
             self._disk_timer.cancel()
         self._arm_expiry()
+        if self._renewal is not None:
+            await asyncio.wait((self._renewal,))
         await self._drain()
         closed = StoreUnavailable("the store has been closed")
         self._progress.fail(closed)
