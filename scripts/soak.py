@@ -1,8 +1,9 @@
 """Lets pods with claims come and go on one ``dray up``, and prints what grows: memory, descriptors, threads, the file.
 
 Every pod gets a device by a claim from a template, runs on a simulated node, is deleted and gone. ``--rate`` starts so
-many a second; without it, as many as the cluster takes. Each line is a twentieth of the run; the slope is a line through
-the later part of it, when every buffer has reached its size.
+many a second; without it, as many as the cluster takes. Each line is a twentieth of the run, or ``--every`` so many pods; the
+slope is a line through the later part of it, when every buffer has reached its size. Whoever ends a run early, or by
+``--minutes``, still gets the slope of what there was.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import dataclasses
 import json
 import math
+import signal
 import statistics
 import sys
 import time
@@ -97,6 +99,8 @@ class Soak:
         pods: int,
         at_once: int,
         rate: float,
+        every: int,
+        minutes: float,
         bind_only: bool,
     ) -> None:
         self._bind_only = bind_only
@@ -105,6 +109,8 @@ class Soak:
         self._data = data
         self._pods = pods
         self._rate = rate
+        self._every = every
+        self._minutes = minutes
         self._free = asyncio.Semaphore(at_once)
         self._created: dict[str, float] = {}
         self._latencies: list[float] = []
@@ -123,8 +129,12 @@ class Soak:
         numbers = iter(range(self._pods))
         tasks += [asyncio.create_task(self._create(numbers)) for _ in range(16)]
         tasks += [asyncio.create_task(self._delete()) for _ in range(16)]
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._done.set)
         done = asyncio.create_task(self._done.wait())
-        await asyncio.wait((done, tasks[0]), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            (done, tasks[0]), timeout=60 * self._minutes or None, return_when=asyncio.FIRST_COMPLETED
+        )
         for task in (done, *tasks):
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
@@ -169,7 +179,7 @@ class Soak:
         if event.type == "DELETED":
             self._free.release()
             self._gone += 1
-            if self._gone % max(1, self._pods // 20) == 0:
+            if self._gone % self._every == 0:
                 self._sample()
             if self._gone == self._pods:
                 self._done.set()
@@ -232,10 +242,12 @@ async def soak(args: argparse.Namespace) -> None:
             await prepare(session, args.nodes, bind_only=args.bind_only)
             run = Soak(
                 session, pid=pid, data=data, pods=args.pods, at_once=args.at_once, rate=args.rate,
-                bind_only=args.bind_only,
+                every=args.every or max(1, args.pods // 20), minutes=args.minutes, bind_only=args.bind_only,
             )  # fmt: skip
             await run.run()
     samples = run.samples
+    if len(samples) < 5:
+        raise SystemExit("the run was too short for a slope")
     rise, error = slope(samples)
     print(f"  slope after warm-up, MB per 100,000 pods  {rise:10,.2f} ± {error:.2f}")
     print(
@@ -282,6 +294,10 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=20)
     parser.add_argument("--at-once", type=int, default=100, help="pods that are there at the same time")
     parser.add_argument("--rate", type=float, default=0, help="pods a second; default: as fast as it goes")
+    parser.add_argument(
+        "--every", type=int, default=0, help="pods between two lines; default: a twentieth of all"
+    )
+    parser.add_argument("--minutes", type=float, default=0, help="end after so long, however few there were")
     parser.add_argument(
         "--bind-only", action="store_true", help="nodes are objects only; a pod is deleted once it is bound"
     )
