@@ -6,6 +6,7 @@ import asyncio
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -38,10 +39,7 @@ class Client:
     async def request(
         self, method: str, path: str, body: Any = None, *, content: str = "application/json"
     ) -> tuple[int, Any]:
-        """Status and answer; 0 where there was none, and nothing is known about what was done.
-
-        That goes for a connection that was refused too: aiohttp may have sent the request on an older one before.
-        """
+        """Status and answer; 0 where there was none, and nothing is known about what was done."""
         if self.rng.random() < self.restlessness:
             self._url = self.rng.choice(self.urls)
         try:
@@ -102,6 +100,7 @@ class ConfigMapLoad:
         self.selector = f"labelSelector=robustness%3D{prefix}"
         self._prefix = prefix
         self.done = self.succeeded = 0
+        self.seen: Counter[str] = Counter()  # the newest revision that each watcher was told of
         self._generation = 0
         self._left: list[str] = []  # objects of earlier generations that nobody has deleted yet
 
@@ -199,6 +198,7 @@ class ConfigMapLoad:
                     break
                 refused = 0
                 events.append(_event(event))
+                self.seen[name] = max(self.seen[name], events[-1].revision)
                 if time.monotonic() > until:
                     break
             revision = events[-1].revision if events else revision

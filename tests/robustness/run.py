@@ -100,6 +100,7 @@ async def run(options: Options) -> Report:
         connector = aiohttp.TCPConnector(ssl=False, limit=0)
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+            session._retry_connection = False  # or it would send a PUT again whose answer got lost
             await _Run(options, cluster, session, report, faults).run()
         report.violations += [f"{part.name} died by itself" for part in cluster.servers if not part.running]
     report.seconds = time.monotonic() - began
@@ -224,22 +225,12 @@ class _Run:
         client = self._client(self._fork())
         name = f"{self._prefix}-last"
         body = {"metadata": {"name": name, "labels": {"robustness": self._prefix}}, "data": {"value": "last"}}
-        while True:
-            status, _ = await client.request("POST", self._load.PATH, body)
-            if status in (201, 409):
-                break
-            await asyncio.sleep(0.2)
+        await client.insist("POST", self._load.PATH, body)
+        _, last = await client.insist("GET", f"{self._load.PATH}/{name}")
+        revision = int(last["metadata"]["resourceVersion"])
 
         def seen() -> bool:
-            return all(
-                any(
-                    event.value == "last"
-                    for watch in self._history.watches
-                    if watch.client == who
-                    for event in watch.events
-                )
-                for who in ("faithful", "faithful too")
-            )
+            return all(self._load.seen[who] >= revision for who in ("faithful", "faithful too"))
 
         await self._until(seen, "a watcher never saw the last write")
 
