@@ -17,7 +17,7 @@ from dray.backoff import Backoff
 from dray.store.access import EtcdAccess
 from dray.store.etcd_api import alarms, compaction, lease_manager
 from dray.store.etcd_api import rpc_pb2 as rpc
-from dray.store.etcd_api.connection import EVERYTHING, Connection
+from dray.store.etcd_api.connection import EVERYTHING, AnswerLost, Connection
 from dray.store.etcd_api.newest import NewestRevision, newest
 from dray.store.fanout import LAG_LIMIT, CallbackSubscription, Fanout, QueuedWatch
 from dray.store.history import History
@@ -53,6 +53,7 @@ HISTORY_EVENTS: Final = 20_000
 HISTORY_BYTES: Final = 32 * 2**20
 #: How long a writer waits for its own event before it is answered without; the event comes when the watch is back.
 APPLY_TIMEOUT: Final = 5.0
+_NOT_KNOWN: Final = "etcd gave no answer in time, and whether the write took place is not known"
 RECONNECT_BACKOFF: Final = Backoff(initial=0.1, maximum=2.0)
 
 
@@ -169,8 +170,9 @@ class EtcdStore:
     async def _commit(self, operations: Sequence[Operation], *, lease: int = 0) -> int:
         """Do ``operations`` if all their conditions hold, and return the revision.
 
-        The conditions make it safe to try again when an answer got lost. If the first attempt was carried out after
-        all, the second is refused; the history then tells the two apart.
+        A condition on a revision makes it safe to try again when an answer got lost: if the first attempt was carried
+        out after all, the second is refused, and the history then tells the two apart. A write that only creates has
+        no such condition. Others may have deleted what the first attempt made, so that the second would make it again.
         """
         self._check_open()
         before = self.revision
@@ -184,9 +186,16 @@ class EtcdStore:
                 writes.append(rpc.RequestOp(request_put=put))
             elif isinstance(operation, Delete):
                 writes.append(rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key)))
-        reply, repeated = await self._connection.txn(
-            rpc.TxnRequest(compare=conditions, success=writes, failure=reads)
+        request = rpc.TxnRequest(compare=conditions, success=writes, failure=reads)
+        repeatable = any(
+            operation.expected for operation in operations if not isinstance(operation, Unchanged)
         )
+        try:
+            reply, repeated = await self._connection.txn(request, repeatable=repeatable)
+        except AnswerLost as error:
+            if revision := await self._lost_success(operations, after=before):
+                return revision
+            raise StoreUnavailable(_NOT_KNOWN) from error
         if reply.succeeded:
             return await self._applied(reply.header.revision)
         found = [
@@ -205,9 +214,7 @@ class EtcdStore:
         """
         await self.wait_until_fresh()
         if after < self._history.floor:
-            raise StoreUnavailable(
-                "etcd gave no answer in time, and whether the write took place is not known"
-            )
+            raise StoreUnavailable(_NOT_KNOWN)
         wanted = {
             operation.key: operation.value if isinstance(operation, Put) else None
             for operation in operations
@@ -290,10 +297,12 @@ class EtcdStore:
                         failures = 0
                         self._receive(_events(events, after=self.revision))
             except Compacted as error:
-                # So long away that etcd has forgotten what happened meanwhile: everybody must read anew.
+                # So long away that etcd has forgotten what happened meanwhile: everybody must read anew. Until then
+                # what they hold is old, and nobody may take it for the state at this revision.
                 _log.warning("the watch on etcd has a gap: %s", error)
-                self._fanout.fail(error)
                 self._history = History(error.oldest)
+                if reloads := self._fanout.fail(error):
+                    await asyncio.wait(reloads)
                 self._progress.advance(error.oldest)
             except StoreError as error:
                 _log.warning("the watch on etcd broke off and is opened again: %s", error)

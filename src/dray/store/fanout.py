@@ -25,7 +25,7 @@ class _Sink(Protocol):
     prefix: str
 
     def deliver(self, events: Sequence[Event]) -> None: ...
-    def fail(self, error: StoreError) -> None: ...
+    def fail(self, error: StoreError) -> asyncio.Task[None] | None: ...
 
 
 class Fanout:
@@ -64,14 +64,14 @@ class Fanout:
             for sink in tuple(self._sinks(prefix).get(prefix, ())):
                 sink.deliver(batch)
 
-    def fail(self, error: StoreError) -> None:
-        """End every watch and subscription with ``error``."""
+    def fail(self, error: StoreError) -> Sequence[asyncio.Task[None]]:
+        """End every watch and subscription with ``error``; returns the tasks of those who read anew."""
         sinks = [
             sink for group in (self._folders, self._others) for listed in group.values() for sink in listed
         ]
         for sink in sinks:
             self.remove(sink)
-            sink.fail(error)
+        return [task for sink in sinks if (task := sink.fail(error)) is not None]
 
     def _look_up(self, folder: str) -> tuple[str, ...]:
         """The folders from the root down to ``folder`` that have watchers."""
@@ -136,9 +136,8 @@ class CallbackSubscription:
             self.close()
             self.fail(StoreError(f"the subscriber failed: {error!r}"))
 
-    def fail(self, error: StoreError) -> None:
-        if self._lost is not None:
-            self._lost(error)
+    def fail(self, error: StoreError) -> asyncio.Task[None] | None:
+        return None if self._lost is None else self._lost(error)
 
     def close(self) -> None:
         self._closed = True

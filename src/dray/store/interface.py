@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -158,8 +159,8 @@ class Watch(Protocol):
 
 #: Takes a batch of durable events, in the event loop. It must not block, and it cannot await.
 Deliver = Callable[[Sequence[Event]], None]
-#: Called once when a subscription ends although its owner did not close it.
-Lost = Callable[[StoreError], None]
+#: Called once when a subscription ends although its owner did not close it. Returns the task that reads anew, if any.
+Lost = Callable[[StoreError], asyncio.Task[None] | None]
 
 
 #: What a key holds at the store's ``revision``, at once.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
+import grpc
+import grpc.aio
 import pytest
 
 from dray.app import pki
@@ -124,7 +127,13 @@ async def test_a_watch_goes_on_without_a_gap_when_etcd_restarts(fresh_etcd):
 async def test_a_gap_that_cannot_be_closed_is_told_to_everybody(fresh_etcd):
     async with opened(fresh_etcd.endpoint) as store:
         lost = []
-        store.subscribe("/r/", lambda events: None, after=await store.current_revision(), lost=lost.append)
+        read_anew = asyncio.Event()
+
+        def lose(error: StoreError) -> asyncio.Task[None]:
+            lost.append(error)
+            return asyncio.create_task(read_anew.wait())
+
+        store.subscribe("/r/", lambda events: None, after=await store.current_revision(), lost=lose)
         watch = store.watch("/r/", after=await store.current_revision())
         # As if the connection had been away: the watch here does not hear of what the other one does.
         following = next(task for task in store._tasks if "_follow" in task.get_coro().__qualname__)
@@ -139,9 +148,14 @@ async def test_a_gap_that_cannot_be_closed_is_told_to_everybody(fresh_etcd):
             await take(watch, 1)
         assert caught.value.oldest == revision
         assert [type(error) for error in lost] == [Compacted]
+        # Nobody is told that what is held here is fresh before it has been read anew.
+        fresh = asyncio.create_task(store.wait_until_fresh())
+        await asyncio.wait([fresh], timeout=0.2)
+        assert not fresh.done() and store.revision < revision
+        read_anew.set()
         # And life goes on from there.
         async with asyncio.timeout(20):
-            await store.wait_until_fresh()
+            assert await fresh >= revision
         again = []
         store.subscribe("/r/", again.extend, after=store.revision)
         await store.create("/r/b", b"")
@@ -165,10 +179,20 @@ async def test_any_member_of_a_cluster_can_be_lost_in_the_middle_of_a_write_load
         written = {}
         under_way = asyncio.Event()
 
+        async def create(key: str) -> int:
+            """Nobody else has these keys, so it is safe to try again where the answer got lost."""
+            while True:
+                try:
+                    return await store.create(key, key.encode())
+                except StoreUnavailable:
+                    await asyncio.sleep(0.05)
+                except KeyExists as error:
+                    return error.current.mod_revision
+
         async def write(writer: int) -> None:
             for n in range(40):
                 key = f"/r/{writer}-{n}"
-                written[key] = await store.create(key, key.encode())
+                written[key] = await create(key)
                 if len(written) == 60:
                     under_way.set()
 
@@ -200,23 +224,81 @@ async def test_without_any_member_everything_is_unavailable_and_comes_back(fresh
         assert await store.get("/r/b") is not None
 
 
-async def test_a_write_whose_answer_got_lost_is_recognised(etcd, root, monkeypatch):
+def lose_answers(
+    store: EtcdStore, *, after_sending: Callable[[], Awaitable[object]] | None, details: str
+) -> list[str]:
+    """The next transaction gets an error for an answer, be it carried out (``after_sending``) or not at all (None)."""
+    endpoint = store._connection._endpoint()
+    send = store._connection._channel(endpoint).unary_unary(
+        "/etcdserverpb.KV/Txn",
+        request_serializer=rpc.TxnRequest.SerializeToString,
+        response_deserializer=rpc.TxnResponse.FromString,
+    )
+    attempts: list[str] = []
+
+    async def lossy(request, **options):
+        attempts.append("lost" if not attempts else "sent")
+        if len(attempts) > 1:
+            return await send(request, **options)
+        if after_sending is not None:
+            await send(request, **options)
+            await after_sending()
+        raise grpc.aio.AioRpcError(
+            grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details
+        )
+
+    store._connection._calls[endpoint, "KV/Txn"] = lossy
+    return attempts
+
+
+async def nothing() -> None:
+    pass
+
+
+async def test_a_write_whose_answer_got_lost_is_recognised(etcd, root):
     async with opened(etcd.endpoint) as store:
-        txn = store._connection.txn
-
-        async def lossy(request):
-            await txn(request)  # carried out, but nobody heard of it
-            reply, _ = await txn(request)
-            return reply, True
-
-        monkeypatch.setattr(store._connection, "txn", lossy)
+        lose_answers(store, after_sending=nothing, details="Socket closed")
         first = await store.create(root + "a", b"1")
+        lose_answers(store, after_sending=nothing, details="Socket closed")
         second = await store.update(root + "a", b"2", expected=first)
         entry = await store.get(root + "a")
         assert entry == KeyValue(root + "a", b"2", first, second)
-        monkeypatch.setattr(store._connection, "txn", txn)
         with pytest.raises(KeyExists):
             await store.create(root + "a", b"2")
+
+
+async def test_a_key_is_not_created_twice_when_an_answer_got_lost(etcd, root):
+    """Somebody deletes the key before the answer is missed: a second attempt would find its condition met."""
+    async with opened(etcd.endpoint) as store, opened(etcd.endpoint) as other:
+
+        async def delete() -> None:
+            entry = await other.get(root + "a")
+            assert entry is not None
+            await other.delete(root + "a", expected=entry.mod_revision)
+
+        attempts = lose_answers(store, after_sending=delete, details="Socket closed")
+        await store.create(root + "a", b"1")
+        assert attempts == ["lost"] and await store.get(root + "a") is None
+
+
+async def test_nobody_claims_to_know_whether_a_key_was_created(etcd, root):
+    """A request that is still on its way may arrive after anything that is asked now."""
+    async with opened(etcd.endpoint) as store:
+        attempts = lose_answers(store, after_sending=None, details="Deadline Exceeded")
+        with pytest.raises(StoreUnavailable, match="whether the write took place is not known"):
+            await store.create(root + "a", b"1")
+        assert attempts == ["lost"]
+
+
+@pytest.mark.parametrize(
+    "details",
+    ["etcdserver: no leader", "failed to connect to all addresses; last error: UNKNOWN: Connection refused"],
+)
+async def test_a_key_is_created_after_all_when_the_request_was_turned_away(etcd, root, details):
+    async with opened(etcd.endpoint) as store:
+        attempts = lose_answers(store, after_sending=None, details=details)
+        await store.create(root + "a", b"1")
+        assert attempts == ["lost", "sent"] and await store.get(root + "a") is not None
 
 
 async def test_keys_that_expire_share_their_leases(etcd, root):
@@ -255,33 +337,22 @@ async def test_servers_take_turns_in_compacting(fresh_etcd):
         await connection.close()
 
 
-async def test_a_transaction_whose_answer_was_lost_is_known_by_everything_that_it_wrote(
-    etcd, root, monkeypatch
-):
+async def test_a_transaction_whose_answer_was_lost_is_known_by_everything_that_it_wrote(etcd, root):
     async with opened(etcd.endpoint) as store, opened(etcd.endpoint) as other:
-        send = store._connection.txn
-
-        async def send_twice(request):
-            await send(request)
-            reply, _ = await send(request)
-            return reply, True
-
         gone = await store.create(root + "gone", b"1")
-        monkeypatch.setattr(store._connection, "txn", send_twice)
+        lose_answers(store, after_sending=nothing, details="Socket closed")
         revision = await store.transact([Delete(root + "gone", gone), Put(root + "b", b"1")])
         entry = await store.get(root + "b")
         assert entry is not None and entry.mod_revision == revision
 
-        async def lose(request):
-            """It never gets there; somebody else writes a part of the same."""
-            await other.create(root + "c", b"1")
-            reply, _ = await send(request)
-            return reply, True
-
-        monkeypatch.setattr(store._connection, "txn", lose)
+        # This one never gets there, and somebody else writes a part of the same.
+        entry = await store.get(root + "b")
+        assert entry is not None
+        await other.create(root + "c", b"1")
+        lose_answers(store, after_sending=None, details="Socket closed")
         with pytest.raises(KeyExists):
-            await store.transact([Put(root + "c", b"1"), Put(root + "d", b"1")])
-        assert await store.get(root + "d") is None
+            await store.transact([Put(root + "b", b"2", entry.mod_revision), Put(root + "c", b"1")])
+        assert await store.get(root + "b") == entry
 
 
 # Access and health

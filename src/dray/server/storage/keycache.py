@@ -44,10 +44,11 @@ class KeyCache:
         for event in events:
             self.learn(event.key, event.entry)
 
-    def _lost(self, error: StoreError) -> None:
+    def _lost(self, error: StoreError) -> asyncio.Task[None] | None:
         log.warning("the records below %s lost their feed: %s", self._prefix, error)
         with contextlib.suppress(RuntimeError):
             self._reloading = asyncio.get_running_loop().create_task(self._reload())
+        return self._reloading
 
     async def _reload(self) -> None:
         while True:

@@ -32,6 +32,7 @@ _WARM: Final = 256
 _WARM_BYTES: Final = 16 * 2**20
 #: What all windows together may hold of objects that have been replaced or deleted since.
 _WINDOW_BYTES: Final = 16 * 2**20
+_LOST_TRACK: Final = "the server lost track of changes"
 #: A change with its documents, beside the stored value.
 _CHANGE_BYTES: Final = 640
 
@@ -278,6 +279,8 @@ class WatchCache:
             self.prefix, self._deliver, after=page.revision, lost=self._lost
         )
         self._catch_up(before, page.revision)
+        for watcher in [w for w in self._all_watchers() if w.since < self.floor]:
+            watcher.drop(_LOST_TRACK)  # it came while the feed was lost
 
     def _read(self, key: str, revision: int, value: bytes) -> Document | None:
         """A document for a value that somebody else may have written; None, and a note, if it cannot be read."""
@@ -304,13 +307,14 @@ class WatchCache:
                 for subscriber in self._subscribers:
                     subscriber(Change(revision, old, new))
 
-    def _lost(self, error: StoreError) -> None:
+    def _lost(self, error: StoreError) -> asyncio.Task[None] | None:
         """The feed has a gap: end every watch (clients list anew) and read everything again."""
         log.warning("the cache of %s lost its feed: %s", self.prefix, error)
         for watcher in list(self._all_watchers()):
-            watcher.drop("the server lost track of changes")
+            watcher.drop(_LOST_TRACK)
         with contextlib.suppress(RuntimeError):
             self._reloading = asyncio.get_running_loop().create_task(self._reload())
+        return self._reloading
 
     async def _reload(self) -> None:
         delay = 0.1

@@ -35,7 +35,8 @@ async def compact_once(connection: Connection, time: int, revision: int) -> tupl
     compare = rpc.Compare(target=rpc.Compare.VERSION, key=KEY, version=time)
     put = rpc.RequestOp(request_put=rpc.PutRequest(key=KEY, value=b"%d" % revision))
     read = rpc.RequestOp(request_range=rpc.RangeRequest(key=KEY))
-    reply, _ = await connection.txn(rpc.TxnRequest(compare=[compare], success=[put], failure=[read]))
+    request = rpc.TxnRequest(compare=[compare], success=[put], failure=[read])
+    reply, _ = await connection.txn(request, repeatable=True)
     newest = reply.header.revision
     if not reply.succeeded:
         kvs = reply.responses[0].response_range.kvs

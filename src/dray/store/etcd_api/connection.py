@@ -42,6 +42,10 @@ EVERYTHING: Final = b"\0"
 Reply = TypeVar("Reply", bound=Message)
 
 
+class AnswerLost(StoreUnavailable):
+    """A member may have carried out the request, and its answer did not arrive."""
+
+
 class Connection:
     """One channel per endpoint, made when first used. Calls go to the current one, until it fails."""
 
@@ -82,9 +86,11 @@ class Connection:
         reply, _ = await self._call("Lease/LeaseGrant", request, rpc.LeaseGrantResponse)
         return reply
 
-    async def txn(self, request: rpc.TxnRequest) -> tuple[rpc.TxnResponse, bool]:
+    async def txn(self, request: rpc.TxnRequest, *, repeatable: bool) -> tuple[rpc.TxnResponse, bool]:
         """The answer, and whether an earlier attempt may have been carried out without our learning of it."""
-        return await self._call("KV/Txn", request, rpc.TxnResponse, timeout=TXN_TIMEOUT)
+        return await self._call(
+            "KV/Txn", request, rpc.TxnResponse, timeout=TXN_TIMEOUT, repeatable=repeatable
+        )
 
     async def alarms(self) -> Sequence[rpc.AlarmMember]:
         """What is wrong with members, as they say themselves."""
@@ -109,11 +115,20 @@ class Connection:
         return (*_REQUIRE_LEADER, ("token", self._token)) if self._token else _REQUIRE_LEADER
 
     async def _call(
-        self, method: str, request: Message, reply: type[Reply], *, timeout: float = CALL_TIMEOUT
+        self,
+        method: str,
+        request: Message,
+        reply: type[Reply],
+        *,
+        timeout: float = CALL_TIMEOUT,
+        repeatable: bool = True,
     ) -> tuple[Reply, bool]:
-        """The answer of the first member that gives one, and whether it was not the first that was asked."""
+        """The answer of the first member that gives one, and whether another one may have carried out the request.
+
+        Raises ``AnswerLost`` rather than have a request that is not ``repeatable`` carried out twice.
+        """
         began = time.monotonic()
-        failures, renewed = 0, False
+        failures, renewed, unanswered = 0, False, False
         while True:
             endpoint = self._endpoint()
             call = self._calls.get((endpoint, method))
@@ -124,18 +139,21 @@ class Connection:
                     response_deserializer=reply.FromString,
                 )
             try:
-                return await call(request, timeout=timeout, metadata=await self._metadata()), failures > 0
+                return await call(request, timeout=timeout, metadata=await self._metadata()), unanswered
             except grpc.aio.AioRpcError as error:
                 if _token_has_run_out(error) and not renewed:
                     self._token, renewed = "", True
                     continue
                 translated = _translate(error)
+                unanswered = unanswered or not _was_turned_away(error)
             except grpc.aio.UsageError as error:
                 raise StoreUnavailable("the connection to etcd has been closed") from error
             lasting = not isinstance(translated, StoreUnavailable) or isinstance(translated, StoreFull)
             if lasting or time.monotonic() - began > RETRY_SECONDS:
                 raise translated
             self._fail_over(endpoint)
+            if unanswered and not repeatable:
+                raise AnswerLost(str(translated)) from translated
             await asyncio.sleep(RETRY_BACKOFF.after(failures))
             failures += 1
 
@@ -202,6 +220,12 @@ def _translate(error: grpc.aio.AioRpcError) -> StoreError:
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "space" in details:
         return StoreFull("etcd has no space left: compact and defragment it, then disarm the NOSPACE alarm")
     return StoreError(f"etcd refuses: {details}")
+
+
+def _was_turned_away(error: grpc.aio.AioRpcError) -> bool:
+    """Whether the request certainly was not carried out: it was never sent, or a member without leader refused it."""
+    details = error.details() or ""
+    return "failed to connect to all addresses" in details or details == "etcdserver: no leader"
 
 
 def _token_has_run_out(error: grpc.aio.AioRpcError) -> bool:

@@ -210,6 +210,18 @@ async def test_a_lost_feed_ends_the_watches_and_is_read_anew():
     assert cached.get("a/x") is not None
 
 
+async def test_a_watch_that_begins_while_the_feed_is_lost_ends_too():
+    """Between the last change that the cache heard of and what it reads now there may have been others."""
+    store, cached = await cache()
+    reloading = cached._lost(StoreError("gap"))
+    early = cached.watch(since=store.revision)
+    await store.create(PREFIX + "a/x", value("x"))
+    assert reloading is not None
+    await reloading
+    assert early.lost and not early.pending
+    assert not cached.watch(since=store.revision).lost
+
+
 async def test_a_forgotten_document_reads_the_same_again():
     store, cached = await cache()
     await store.create(PREFIX + "a/x", value("x", l="1"))
