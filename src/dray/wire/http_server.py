@@ -246,7 +246,7 @@ class _Sniffer:
                 ssl_handshake_timeout=seconds if tls is not None else None,
             )
         except (OSError, asyncio.CancelledError) as e:
-            log.debug("TLS handshake failed: %s", e)
+            log.debug("%s failed: %s", "a connection" if tls is None else "a TLS handshake", e)
             self.sock.close()
         finally:
             self.server._sniffers.pop(self, None)

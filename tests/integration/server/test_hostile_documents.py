@@ -130,6 +130,24 @@ async def test_an_apply_of_nothing_to_nothing_is_refused():
     assert await it.send("PATCH", at, nothing, media, fieldManager="f") == 400
 
 
+@pytest.mark.parametrize(
+    ("kind", "field"), [("ConfigMap", "binaryData"), ("Secret", "data")], ids=["ConfigMap", "Secret"]
+)
+async def test_bytes_that_are_null_are_empty(kind: str, field: str):
+    server = await make_server()
+    it = Attacked(server)
+    path = f"/api/v1/namespaces/default/{kind.lower()}s"
+    document = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}, field: {"none": None}}
+    assert await it.send("POST", path, document) == 201
+    for name in ("a", "b"):
+        apply = {**document, "metadata": {"name": name}}
+        media = "application/apply-patch+yaml"
+        status = await it.send("PATCH", f"{path}/{name}", apply, media, fieldManager="f", force="true")
+        assert status == (200 if name == "a" else 201)
+        reply = await server.as_user().request("GET", f"{path}/{name}")
+        assert reply.body[field] == {"none": ""}
+
+
 @pytest.mark.parametrize("spec", [True, [1], "x", 5])
 async def test_a_scale_that_is_no_mapping_is_refused(spec: Any):
     it = Attacked(await make_server(served=None))

@@ -46,6 +46,11 @@ def zero(type_: Type) -> Any:
     return None
 
 
+def _entry(type_: Type, value: Any) -> Any:
+    """A value in a map. Storing makes empty bytes of none, so that nobody meets an entry without bytes."""
+    return "" if value is None and isinstance(type_, Scalar) and type_.base == "bytes" else value
+
+
 def _emitted(field: Field) -> bool:
     return field.emit in ("required", "always")
 
@@ -123,7 +128,7 @@ class _Reader:
             at = f"{path}.{key}" if path else key
             if key in result:
                 self._problem("duplicate", at)
-            result[key] = self.value(type_.value, item, at)
+            result[key] = _entry(type_.value, self.value(type_.value, item, at))
         return result
 
     def _union(self, type_: UnionOf, value: Any, path: str) -> Any:
