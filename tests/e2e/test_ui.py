@@ -127,6 +127,34 @@ def test_a_claim_is_followed_while_one_looks(page: Page, cluster: DrayProcess):
         expect(timeline.get_by_text(seen, exact=True).first).to_be_visible()
 
 
+def test_what_objects_say_is_text_and_never_markup(page: Page, cluster: DrayProcess):
+    markup = "<img src=taken onerror=document.title='taken'>"
+    request = {
+        "name": "one",
+        "exactly": {
+            "deviceClassName": "gpu.example.com",
+            "selectors": [{"cel": {"expression": f'device.driver == "{markup}"'}}],
+        },
+    }
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "hostile", "namespace": "training", "annotations": {"note": markup}},
+        "spec": {"devices": {"requests": [request]}},
+    }
+    pod = showcase.pod("hostile", "training", "")
+    pod["spec"]["resourceClaims"] = [{"name": "devices", "resourceClaimName": "hostile"}]
+    create(cluster, claim, pod)
+    visit(page, "claim?id=training/hostile")
+    expect(page.get_by_text(markup).first).to_be_visible()
+    visit(page, "pod?id=training/hostile")
+    expect(page.get_by_role("region", name="Why", exact=True)).to_contain_text(markup)
+    assert page.locator("img[onerror]").count() == 0
+    assert page.title() != "taken"
+    cluster.request("DELETE", "/api/v1/namespaces/training/pods/hostile")
+    cluster.request("DELETE", "/apis/resource.k8s.io/v1/namespaces/training/resourceclaims/hostile")
+
+
 def test_the_map_shows_partitions_and_shares_and_leads_from_node_to_pod(page: Page):
     visit(page, "map")
     card = page.get_by_role("region", name="node-1", exact=True)
