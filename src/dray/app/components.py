@@ -44,8 +44,18 @@ async def scheduler(cluster: RunningCluster, ready: Ready) -> None:
         await component.run(Client(cluster.transport(SCHEDULER)), options=options, ready=lambda _: ready())
 
 
-async def controllers(cluster: RunningCluster, ready: Ready) -> None:
+async def allow_nodes_to_join(cluster: RunningCluster) -> None:
+    """Prepare what bootstrap tokens need, whoever runs the controllers that sign for them."""
     from dray.app.bootstraptoken import allow_bootstrap_tokens
+    from dray.client.client import Client
+
+    setup = Client(cluster.transport("system:dray:setup", "system:masters"))
+    await allow_bootstrap_tokens(
+        setup, server=cluster.server.url, ca=cluster.server.pki.ca.read_bytes(), update_address=True
+    )
+
+
+async def controllers(cluster: RunningCluster, ready: Ready) -> None:
     from dray.client.client import Client
     from dray.controllers import manager
 
@@ -55,10 +65,6 @@ async def controllers(cluster: RunningCluster, ready: Ready) -> None:
             cluster.transport(account, "system:serviceaccounts", "system:serviceaccounts:kube-system")
         )
 
-    setup = Client(cluster.transport("system:dray:setup", "system:masters"))
-    await allow_bootstrap_tokens(
-        setup, server=cluster.server.url, ca=cluster.server.pki.ca.read_bytes(), update_address=True
-    )
     options = manager.Options(
         controllers=controlplane.CONTROLLERS,
         version=cluster.server.api.version,

@@ -102,9 +102,11 @@ def control_plane_parts(cluster: RunningCluster) -> tuple[ControlPlanePart, ...]
         ),
         SCHEDULER: _component_command(cluster, "scheduler", *cluster.options.scheduler_flags),
     }
+    elsewhere = {_PART_OF_COMPONENT[name] for name in cluster.options.without}
     return tuple(
         ControlPlanePart(name=part, command=tuple(command), log=log_path(cluster.data, part))
         for part, command in commands.items()
+        if part not in elsewhere
     )
 
 

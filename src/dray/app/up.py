@@ -48,6 +48,7 @@ class UpOptions:
     nodes: int = 3
     devices: int = 8
     drivers: tuple[str, ...] | None = None  # default: those that fit the release
+    without: tuple[str, ...] = ()  # those of ``CONTROL_PLANE`` that somebody else runs
     runtime: str = "process"
     pod_network: str = "bridge"  # or "host"
     withdraw_after: float = 30.0  # seconds until the slices of a driver that is gone are withdrawn
@@ -92,6 +93,10 @@ class RunningCluster:
 
 
 Ready = Callable[[], None]
+Run = Callable[[RunningCluster, Ready], Awaitable[None]]
+
+#: What upstream's programs can do in dray's place: kube-scheduler and kube-controller-manager.
+CONTROL_PLANE: Mapping[str, Run] = {"scheduler": parts.scheduler, "controllers": parts.controllers}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,7 @@ class Component:
     """Runs until it is cancelled, and says when it has begun to do its work."""
 
     name: str
-    run: Callable[[RunningCluster, Ready], Awaitable[None]]
+    run: Run
 
     def deferred(self) -> Component:
         """The same component, started after the cluster is ready instead of before."""
@@ -115,7 +120,7 @@ class Component:
 def components(cluster: RunningCluster) -> Sequence[Component]:
     """What runs beside the API server, in the order in which it is started."""
     options = cluster.options
-    listed = [Component("scheduler", parts.scheduler), Component("controllers", parts.controllers)]
+    listed = [Component(name, run) for name, run in CONTROL_PLANE.items() if name not in options.without]
     if options.nodes:
         listed.append(Component("nodes", parts.nodes))
         drivers = [Component(f"driver {name}", DRIVERS[name].run) for name in started_drivers(cluster)]
@@ -133,7 +138,7 @@ async def _dashboard(cluster: RunningCluster, ready: Ready) -> None:
 
 class ShippedDriver(NamedTuple):
     name: str  # as in slices and claims; written here too, as the import of a driver takes a while
-    run: Callable[[RunningCluster, Ready], Awaitable[None]]
+    run: Run
 
 
 DRIVERS = {
@@ -166,6 +171,17 @@ def check_drivers(names: Sequence[str], emulate: str) -> None:
             raise OptionError(f"--drivers {name}: there are no DeviceClasses in {version.emulation}")
 
 
+def check_without(names: Sequence[str], scheduler_flags: Sequence[str]) -> None:
+    for name in names:
+        if name not in CONTROL_PLANE:
+            raise OptionError(
+                f"--without {name}: a cluster can do without {' and '.join(CONTROL_PLANE)}; "
+                "--nodes 0 and --drivers none leave out the rest"
+            )
+    if "scheduler" in names and scheduler_flags:
+        raise OptionError(f"--without scheduler: no scheduler is there to heed {' '.join(scheduler_flags)}")
+
+
 def check_runtime(text: str) -> None:
     kind, _, argument = text.partition(":")
     if kind not in ("simulated", "process", "cri") or (kind == "cri") != bool(argument):
@@ -187,6 +203,7 @@ async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio
     """Run a cluster until a signal (or ``end``)."""
     check_drivers(options.drivers or (), options.server.emulate)
     check_runtime(options.runtime)
+    check_without(options.without, options.scheduler_flags)
     hooks = hooks or Hooks()
     end = end or shutdown_event()
     server_options = options.server
@@ -196,6 +213,7 @@ async def run_up(options: UpOptions, *, hooks: Hooks | None = None, end: asyncio
             dashboard = open_dashboard(options.ui, server_options.data) if options.ui is not None else None
             cluster = RunningCluster(options, server, dashboard=dashboard)
             await parts.withdraw_announcements(cluster)
+            await parts.allow_nodes_to_join(cluster)
             datadir.write_state(server_options.data, cluster_state(cluster))
             try:
                 await _run_components(cluster, [hooks.replace(c) for c in components(cluster)], hooks, end)

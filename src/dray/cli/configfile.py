@@ -21,7 +21,9 @@ KIND = "Cluster"
 #: Options that are about the command itself and not about the cluster.
 _NOT_IN_FILE = frozenset({"config", "detach", "help"})
 #: Options whose texts are comma-separated lists; the file may have lists and, where there is a ``=``, mappings.
-_LISTS = frozenset({"drivers", "enable_admission_plugins", "disable_admission_plugins", "authorization_mode"})
+_LISTS = frozenset(
+    {"drivers", "without", "enable_admission_plugins", "disable_admission_plugins", "authorization_mode"}
+)
 _MAPPINGS = frozenset({"feature_gates", "runtime_config"})
 _EXAMPLES = {
     "listen": "127.0.0.1:6443",
@@ -29,6 +31,7 @@ _EXAMPLES = {
     "feature_gates": "\n  DynamicResourceAllocation: true",
     "runtime_config": "\n  resource.k8s.io/v1beta1: true",
     "drivers": "[gpu, cats]",
+    "without": "[scheduler]",
 }
 
 

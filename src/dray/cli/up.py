@@ -35,6 +35,7 @@ class UpFlags(ServerFlags):
     nodes: int
     devices: int
     drivers: str | None
+    without: str
     runtime: str
     pod_network: str
     withdraw_after: float
@@ -56,6 +57,12 @@ class UpFlags(ServerFlags):
     default=None,
     metavar="A,B|none",
     help="gpu, nic, cats or none; default: what fits the release.",
+)
+@click.option(
+    "--without",
+    default="",
+    metavar="A,B",
+    help="scheduler, controllers or both: leave them to others, such as kube-scheduler.",
 )
 @click.option(
     "--runtime",
@@ -111,6 +118,7 @@ def up(detach: bool, **flags: Unpack[UpFlags]) -> None:
         nodes=flags["nodes"],
         devices=flags["devices"],
         drivers=None if flags["drivers"] is None else split_list(flags["drivers"]),
+        without=split_list(flags["without"]),
         runtime=flags["runtime"],
         pod_network=flags["pod_network"],
         withdraw_after=flags["withdraw_after"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import ssl
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from tests.support.paths import DRAY
+from tests.support.process import dray_process
 from tests.support.wait import wait_for_sync
 
 
@@ -88,6 +90,74 @@ def test_options_come_from_a_file_and_the_control_plane_shows_them(tmp_path: Pat
         assert said["kube-scheduler-node-1"].endswith("scheduling pods for default-scheduler\n")
     finally:
         dray("down", *data)
+
+
+def test_others_run_what_a_cluster_is_started_without(tmp_path: Path):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "without: [scheduler, controllers]\nnodes: 1\ndevices: 1\nruntime: simulated\nstore: memory\n"
+    )
+    with contextlib.ExitStack() as started:
+        server = started.enter_context(dray_process(tmp_path / "data", "up", "--config", str(file)))
+
+        def start(component: str) -> None:
+            log = started.enter_context((tmp_path / f"{component}.log").open("wb"))
+            process = subprocess.Popen(
+                [DRAY, component, "--kubeconfig", str(server.kubeconfig)], stdout=log, stderr=log
+            )
+            started.callback(process.wait)
+            started.callback(process.terminate)
+
+        def pod() -> Any:
+            return server.get("/api/v1/namespaces/default/pods/p")
+
+        server.request("POST", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates", CLAIM)
+        accounts = "/api/v1/namespaces/default/serviceaccounts"
+        assert server.get(accounts)["items"] == []
+        start("controllers")
+        wait_for_sync("the service account", lambda: server.get(accounts)["items"])
+        server.request("POST", "/api/v1/namespaces/default/pods", POD)
+        wait_for_sync("the claim", lambda: pod()["status"].get("resourceClaimStatuses"))
+        assert pod()["status"]["phase"] == "Pending" and "nodeName" not in pod()["spec"]
+        start("scheduler")
+        wait_for_sync("the pod to run", lambda: pod()["status"]["phase"] == "Running")
+        assert pod()["spec"]["nodeName"] == "node-1"
+
+
+@pytest.mark.parametrize("without", ["scheduler", "controllers"])
+def test_the_control_plane_shows_no_part_that_others_run(tmp_path: Path, without: str):
+    options = ("--nodes", "1", "--drivers", "none", "--store", "memory", "--ui", "none")
+    parts = {
+        "server": "kube-apiserver",
+        "controllers": "kube-controller-manager",
+        "scheduler": "kube-scheduler",
+    }
+    started = {f"{part}-node-1" for name, part in parts.items() if name != without}
+    with dray_process(tmp_path, "up", *options, "--without", without) as server:
+
+        def shown() -> set[str]:
+            pods = server.get("/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane")
+            return {pod["metadata"]["name"] for pod in pods["items"]}
+
+        wait_for_sync("the control plane's pods", lambda: len(shown()) >= len(started))
+        assert shown() == started
+
+
+CLAIM = {
+    "metadata": {"name": "gpu"},
+    "spec": {
+        "spec": {
+            "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}
+        }
+    },
+}
+POD = {
+    "metadata": {"name": "p"},
+    "spec": {
+        "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
+    },
+}
 
 
 def get(url: str) -> bytes:

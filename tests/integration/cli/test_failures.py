@@ -277,6 +277,8 @@ def test_an_address_that_cannot_be_listened_on_is_named(
         (("--store", "sqlite:/proc/x.db"), "/proc/x.db"),
         (("--listen", "127.0.0.1:99999"), "not a port: 99999"),
         (("--drivers", "dogs"), "--drivers dogs"),
+        (("--without", "nodes"), "--without nodes: a cluster can do without scheduler and controllers"),
+        (("--without", "scheduler", "--device-policy", "pack"), "to heed --device-policy=pack"),
         (("--kubeconfig", "/proc/nope/kubeconfig"), "/proc/nope"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,15 @@ from dray.api.release import EffectiveVersion
 from dray.app import up
 from dray.app.options import OptionError
 from dray.app.quirks import Quirks
-from dray.app.up import DRIVERS, Component, check_drivers, default_drivers
+from dray.app.up import (
+    CONTROL_PLANE,
+    DRIVERS,
+    Component,
+    check_drivers,
+    check_without,
+    components,
+    default_drivers,
+)
 from dray.backoff import Backoff
 
 
@@ -35,6 +44,31 @@ def test_the_drivers_fit_the_release(emulate: str, drivers: list[str]) -> None:
 def test_what_does_not_fit_is_refused(emulate: str, driver: str) -> None:
     with pytest.raises(OptionError):
         check_drivers([driver], emulate)
+
+
+@pytest.mark.parametrize("without", [(), ("scheduler",), ("controllers",), ("scheduler", "controllers")])
+def test_what_others_run_is_not_started(without: tuple[str, ...]) -> None:
+    check_without(without, ())
+    options = SimpleNamespace(without=without, nodes=0)
+    started = components(SimpleNamespace(options=options, dashboard=None))
+    assert [component.name for component in started] == [
+        name for name in CONTROL_PLANE if name not in without
+    ]
+
+
+@pytest.mark.parametrize(
+    ("without", "scheduler_flags", "line"),
+    [
+        (("nodes",), (), "--without nodes: a cluster can do without scheduler and controllers; --nodes 0"),
+        (("scheduler", "server"), (), "--without server: a cluster can do without scheduler and controllers"),
+        (("scheduler",), ("--device-preemption",), "no scheduler is there to heed --device-preemption"),
+    ],
+)
+def test_what_a_cluster_needs_cannot_be_left_out(
+    without: tuple[str, ...], scheduler_flags: tuple[str, ...], line: str
+) -> None:
+    with pytest.raises(OptionError, match=line):
+        check_without(without, scheduler_flags)
 
 
 def test_the_names_of_the_drivers_are_those_that_they_have_themselves() -> None:

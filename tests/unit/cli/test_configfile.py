@@ -19,6 +19,7 @@ featureGates: {DynamicResourceAllocation: true, DRAAdminAccess: false}
 runtimeConfig:
   resource.k8s.io/v1beta1: true
 drivers: [gpu, cats]
+without: [scheduler, controllers]
 nodes: 5
 devicePreemption: true
 withdrawAfter: 2.5
@@ -39,6 +40,7 @@ def test_the_file_says_what_the_command_line_would(tmp_path: Path):
         "feature_gates": "DynamicResourceAllocation=true,DRAAdminAccess=false",
         "runtime_config": "resource.k8s.io/v1beta1=true",
         "drivers": "gpu,cats",
+        "without": "scheduler,controllers",
         "nodes": 5,
         "device_preemption": True,
         "withdraw_after": 2.5,
