@@ -235,3 +235,6 @@ def test_jobs_know_their_pods():
         "controller-uid": "u",
         "job-name": "j",
     }
+    assert obj["metadata"]["labels"] == obj["spec"]["template"]["metadata"]["labels"]
+    labelled = {**job, "metadata": {**job["metadata"], "labels": {"own": "label"}}}
+    assert create(labelled)[1]["metadata"]["labels"] == {"own": "label"}

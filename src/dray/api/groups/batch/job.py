@@ -103,6 +103,10 @@ def _generate_selector(obj: Job) -> None:
     for label in _UID_LABELS:
         labels.setdefault(label, meta.get("uid", ""))
     about["labels"] = labels
+    if not meta.get(
+        "labels"
+    ):  # the default of a Job without labels, which upstream applies to what it has stored
+        meta["labels"] = dict(labels)
     selector = spec.get("selector") or {}
     wanted = {_UID_LABELS[1]: meta.get("uid", ""), **(selector.get("matchLabels") or {})}
     spec["selector"] = {**selector, "matchLabels": wanted}
