@@ -106,7 +106,7 @@ def _embedded(message: _Message) -> _Readers:
 
 def _of(name: str, type_: Type) -> _Readers:
     match type_:
-        case ListOf():
+        case ListOf(wrapped=False):
             return lambda: _list(name, type_.item)
         case MapOf():
             return lambda: {BYTES: _map(name, type_.value)}
@@ -213,8 +213,8 @@ def _nested(name: str, message: _Message) -> _Read:
 
 
 def _wrapped(name: str, type_: ListOf) -> _Read:
-    """A list inside a map is wrapped into a message of its own."""
-    message = _Message("Items", {1: (_ITEMS, _of(_ITEMS, type_))})
+    """A list inside a map is wrapped into a message of its own, and so are lists whose type says so."""
+    message = _Message("Items", {1: (_ITEMS, lambda: _list(_ITEMS, type_.item))})
 
     def read(data: bytes, at: int, end: int, into: dict[str, Any]) -> int:
         start, stop = read_size(data, at, end)

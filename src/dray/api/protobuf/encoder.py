@@ -85,13 +85,17 @@ def _nothing(value: Any) -> bytes:
 
 def _field(number: int, type_: Type) -> _Encode:
     match type_:
-        case ListOf():
-            one = _single(number, type_.item)
-            return lambda values: _join(map(one, values))
+        case ListOf(wrapped=False):
+            return _items(number, type_.item)
         case MapOf():
             entry = _entry(number, type_.value)
             return lambda values: _join(map(entry, values.items()))
     return _single(number, type_)
+
+
+def _items(number: int, item: Type) -> _Encode:
+    one = _single(number, item)
+    return lambda values: _join(map(one, values))
 
 
 def _entry(number: int, value: Type) -> _Encode:
@@ -113,8 +117,8 @@ def _single(number: int, type_: Type) -> _Encode:
         case UnionOf():
             return _framed(tag, _union(type_))
         case ListOf():
-            # A list inside a map is wrapped into a message of its own.
-            return _framed(tag, _field(1, type_))
+            # A list inside a map is wrapped into a message of its own, and so are lists whose type says so.
+            return _framed(tag, _items(1, type_.item))
     raise TypeError(f"{type_.go} has no form in protobuf")
 
 

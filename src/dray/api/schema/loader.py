@@ -136,7 +136,7 @@ def _alias(words: tuple[str, ...], package: str, go: str, release: Release | Non
             values = re.findall(r'"[^"]*"|\S+', " ".join(enum))  # a value with spaces stands in quotes
             return Scalar(base.base, go, tuple(v.strip('"') for v in values))
         case ListOf():
-            return ListOf(base.item, go)
+            return ListOf(base.item, go, wrapped="wrapped" in flags)
         case MapOf():
             return MapOf(base.value, go)
     return base

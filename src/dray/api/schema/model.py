@@ -26,6 +26,7 @@ class Scalar:
 class ListOf:
     item: Type
     go: str
+    wrapped: bool = False  # in protobuf a message of its own, so that empty and absent differ
 
 
 @dataclass(frozen=True, slots=True, eq=False)

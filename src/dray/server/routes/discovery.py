@@ -112,10 +112,12 @@ class Discovery:
         entries = [e for r in group.resources[version] for e in resource_entries(r, version)]
         if not group.custom:
             entries.sort(key=lambda e: e["name"])
+        if not group.name:  # upstream's list of the core group does not say its own version
+            return {"kind": "APIResourceList", "groupVersion": version, "resources": entries}
         return {
             "kind": "APIResourceList",
             "apiVersion": "v1",
-            "groupVersion": f"{name}/{version}" if (name := group.name) else version,
+            "groupVersion": f"{group.name}/{version}",
             "resources": entries,
         }
 

@@ -174,13 +174,33 @@ async def test_what_cannot_be_read_is_a_bad_request(body: bytes, words: str):
     assert words in status["message"]
 
 
-async def test_tables_and_discovery_are_given_as_json():
+async def test_tables_and_the_version_are_given_as_json():
     server = await make_server()
     form = "as=Table;g=meta.k8s.io;v=v1"
     table = await call(server, "GET", MAPS, accept=f"{MEDIA_TYPE};{form},application/json;{form}")
     assert content_type(table) == "application/json"
-    for path in ("/api", "/apis", "/api/v1", "/version"):
-        assert content_type(await call(server, "GET", path)) == "application/json"
+    assert content_type(await call(server, "GET", "/version")) == "application/json"
+    refused = await call(server, "GET", "/version", accept=MEDIA_TYPE)
+    assert refused.code == 406
+
+
+@pytest.mark.parametrize(
+    "path", ["/api", "/apis", "/api/v1", "/apis/resource.k8s.io", "/apis/resource.k8s.io/v1"]
+)
+async def test_discovery_is_the_same_in_protobuf(path: str) -> None:
+    server = await make_server()
+    in_protobuf = await call(server, "GET", path, accept=MEDIA_TYPE)
+    assert (in_protobuf.code, content_type(in_protobuf)) == (200, MEDIA_TYPE)
+    told = json.loads((await call(server, "GET", path, accept="application/json")).body or b"")
+    found = opened(in_protobuf.body)
+    assert {name: value for name, value in found.items() if value != ""} == told
+
+
+def test_the_verbs_of_a_resource_are_a_message_of_their_own() -> None:
+    verbs = {"name": "pods", "verbs": ["get", "list"]}
+    listed = protobuf.enclose({"kind": "APIResourceList", "groupVersion": "v1", "resources": [verbs]})
+    assert b"\x0a\x04pods" + b"\x22\x0b" + b"\x0a\x03get\x0a\x04list" in listed
+    assert opened(listed)["resources"][0]["verbs"] == ["get", "list"]
 
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])
