@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,16 +16,23 @@ from tests.support import containerd
 from tests.support.kubectl import KUBECTLS, Kubectl
 from tests.support.paths import HANDS_ON, TOOLS
 from tests.support.port_forward import hello_server, port_forward
-from tests.support.process import dray_process
+from tests.support.process import DRAY, dray_process, free_port
 from tests.support.wait import wait_for_sync
 
 
-def test_pods_on_containerd_have_their_devices_and_answer(tool: Callable[[str], str], tmp_path: Path) -> None:
+@pytest.fixture
+def place(tool: Callable[[str], str]) -> Path:
+    """Where containerd may be: its own sockets need short paths."""
     for name in ("containerd", "ctr", "busybox", "containerd-shim-runc-v2"):
         tool(name)
     if os.geteuid() != 0:
         pytest.skip("containerd needs root")
-    place = Path("/tmp") / f"dray-e2e-{os.getpid()}"  # containerd's own sockets need short paths
+    return Path("/tmp") / f"dray-e2e-{os.getpid()}"
+
+
+def test_pods_on_containerd_have_their_devices_and_answer(
+    tool: Callable[[str], str], place: Path, tmp_path: Path
+) -> None:
     data = tmp_path / "c"
     with (
         containerd.run_containerd(
@@ -78,3 +87,60 @@ def test_pods_on_containerd_have_their_devices_and_answer(tool: Callable[[str], 
             "exec", "driver", "--", "sh", "-c", "cd /proc && echo && stat -c '%n ' *"
         )
         kubectl("delete", "pod", "p", "driver", "--timeout=30s")
+
+
+def test_a_node_on_containerd_answers_at_its_port_and_tells_pods_of_the_clusters_dns(
+    tool: Callable[[str], str], place: Path, tmp_path: Path
+) -> None:
+    port = free_port()
+    with (
+        containerd.run_containerd(place, cdi=tmp_path / "cdi", tools=TOOLS, runc=tool("runc")) as socket,
+        dray_process(tmp_path / "c", "up", "--nodes", "0", "--drivers", "none") as cluster,
+        (tmp_path / "node.log").open("wb") as log,
+    ):
+        command = [DRAY, "node", "--name", "worker", "--kubeconfig", str(cluster.kubeconfig)]
+        command += ["--runtime", f"cri:{socket}", "--address", "127.0.0.1", "--port", str(port)]
+        command += ["--root", str(place / "kubelet"), "--pod-log-dir", str(place / "logs")]
+        command += ["--cdi-spec-dir", str(tmp_path / "cdi"), "--cluster-dns", "10.96.0.10"]
+        node = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            kubectl = Kubectl(tool("kubectl-1.36"), cluster, tmp_path / "cache")
+            wait_for_sync(
+                "the node to be registered",
+                lambda: cluster.get("/api/v1/nodes/worker"),
+                log=(tmp_path / "node.log").read_text,
+                alive=lambda: node.poll() is None,
+            )
+            endpoint = cluster.get("/api/v1/nodes/worker")["status"]["daemonEndpoints"]["kubeletEndpoint"]
+            assert endpoint == {"Port": port}
+            own = {"nameservers": ["192.0.2.1"], "searches": ["a.example"], "options": [{"name": "edns0"}]}
+            kubectl.apply(
+                resolving_pod("cluster", dnsPolicy="ClusterFirst"),
+                resolving_pod("own", dnsPolicy="None", dnsConfig=own),
+            )
+            kubectl("wait", "--for=condition=Ready", "pod/cluster", "pod/own", "--timeout=40s")
+            in_cluster = kubectl("exec", "cluster", "--", "cat", "/etc/resolv.conf").splitlines()
+            assert in_cluster[0].startswith(
+                "search default.svc.cluster.local svc.cluster.local cluster.local"
+            )
+            assert in_cluster[1:] == ["nameserver 10.96.0.10", "options ndots:5"]
+            written = kubectl("exec", "own", "--", "cat", "/etc/resolv.conf")
+            assert written == "search a.example\nnameserver 192.0.2.1\noptions edns0\n"
+            assert kubectl("logs", "own") == "up\n"
+            metrics = kubectl("get", "--raw", "/api/v1/nodes/worker/proxy/metrics/resource")
+            assert 'container_cpu_usage_seconds_total{container="main",pod="own"' in metrics
+            kubectl("delete", "pod", "cluster", "own", "--timeout=30s")
+        finally:
+            node.terminate()
+            node.wait(20)
+
+
+def resolving_pod(name: str, **spec: Any) -> dict[str, Any]:
+    main = {
+        "name": "main",
+        "image": containerd.IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["sh", "-c", "echo up; sleep 1000"],
+    }
+    spec = {"containers": [main], "terminationGracePeriodSeconds": 1, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}

@@ -20,6 +20,7 @@ from dray.client.resources import NODES
 from dray.node.bootstrap import certificates
 from dray.node.bootstrap.certificates import CertificateManager
 from dray.node.bootstrap.cluster_info import BootstrapTokenDiscovery, JoinError, discover_cluster
+from dray.node.container.dns import NO_CLUSTER_DNS, ClusterDNS
 from dray.node.hostpaths import HostPaths
 from dray.node.options import NodeOptions
 from dray.node.run import Options, run
@@ -36,6 +37,7 @@ class JoinConfiguration:
     runtime: str = "process"
     pod_network: bool = True
     address: str = ""
+    dns: ClusterDNS = NO_CLUSTER_DNS
     gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
 
     @property
@@ -57,6 +59,7 @@ class JoinConfiguration:
             address=self.address or node_ip(self.server),
             gates=self.gates,
             services=service_variables(self.server),
+            dns=self.dns,
         )
         return Options(
             nodes=[node],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import click
 from dray.cli.component import effective_version, gates_option, run_component
 from dray.cli.config_flags import kubeconfig_option
 from dray.cli.files import InputPath
-from dray.cli.options import pod_network_option
+from dray.cli.options import Command, pod_network_option
 
 if TYPE_CHECKING:
     from dray.app.datadir import ClusterState
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
     from dray.client.config import Config
     from dray.node.bootstrap.cluster_info import BootstrapTokenDiscovery
     from dray.node.run import Options
+
+
+def _addresses(context: click.Context, option: click.Parameter, given: str) -> tuple[str, ...]:
+    addresses = tuple(text.strip() for text in given.split(",") if text.strip())
+    for address in addresses:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            raise click.BadParameter(f"{address} is no IP address") from None
+    return addresses
+
 
 _runtime = click.option(
     "--runtime", default="process", show_default=True, help="simulated, process or cri:SOCKET."
@@ -39,6 +51,28 @@ _logs = click.option(
     show_default=True,
     help="Where the logs of containers are written.",
 )
+_cluster_dns = click.option(
+    "--cluster-dns",
+    default="",
+    metavar="IP,…",
+    callback=_addresses,
+    help="The cluster's DNS, as its pods on containerd or CRI-O are told. Default: they resolve names as this machine does.",
+)
+_cluster_domain = click.option(
+    "--cluster-domain",
+    default="cluster.local",
+    show_default=True,
+    help="The domain of the names of Services, for pods that ask the cluster's DNS.",
+)
+
+
+def _dns(command: Command) -> Command:
+    """``--cluster-dns`` and ``--cluster-domain``."""
+    for option in (_cluster_domain, _cluster_dns):
+        command = option(command)
+    return command
+
+
 _name = click.option("--name", default=None, help="The node's name; default: the host's.")
 _port = click.option(
     "--port",
@@ -74,6 +108,7 @@ _withdraw = click.option(
 )
 @click.option("--address", default="", help="Where API servers reach this node; default: found out.")
 @_port
+@_dns
 @_withdraw
 @gates_option
 @click.pass_context
@@ -89,6 +124,8 @@ def node(
     simulated: int | None,
     address: str,
     port: int | None,
+    cluster_dns: tuple[str, ...],
+    cluster_domain: str,
     withdraw_after: float,
     feature_gates: str,
 ) -> None:
@@ -103,6 +140,7 @@ def node(
     if context.invoked_subcommand is not None:
         return
     from dray.app.nodeserver import host_and_port, node_ip, service_variables
+    from dray.node.container.dns import ClusterDNS
     from dray.node.hostpaths import HostPaths
     from dray.node.options import NodeOptions
     from dray.node.run import Options, run
@@ -125,6 +163,7 @@ def node(
                     ),
                     address=address or node_ip(config.server),
                     services=service_variables(config.server),
+                    dns=ClusterDNS(cluster_dns, cluster_domain),
                     withdraw_after=withdraw_after,
                     gates=gates,
                 )
@@ -227,6 +266,7 @@ def list_nodes(data: Path | None) -> None:
     "--address", default="", help="The node's address; default: the one it reaches the server from."
 )
 @_port
+@_dns
 @click.option(
     "--timeout", type=float, default=300.0, show_default=True, help="Seconds to wait for the certificate."
 )
@@ -244,6 +284,8 @@ def join(
     pod_network: str,
     address: str,
     port: int | None,
+    cluster_dns: tuple[str, ...],
+    cluster_domain: str,
     timeout: float,
     feature_gates: str,
 ) -> None:
@@ -259,6 +301,7 @@ def join(
     """
     from dray.app import join as joining_node
     from dray.app.datadir import ensure_private
+    from dray.node.container.dns import ClusterDNS
 
     member = joining_node.JoinConfiguration(
         name=name or platform.node().lower(),
@@ -268,6 +311,7 @@ def join(
         runtime=runtime,
         pod_network=pod_network == "bridge",
         address=address,
+        dns=ClusterDNS(cluster_dns, cluster_domain),
         gates=effective_version("", feature_gates)[1],
     )
     ensure_private(member.data)

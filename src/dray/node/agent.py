@@ -140,6 +140,7 @@ class Agent:
             clock=clock,
             node=node,
             paths=options.paths,
+            dns=options.dns,
             claims=self._manager,
             cdi=CdiCache(options.paths.cdi, locate=options.paths.locate),
             volumes=VolumeManager(client, options.paths, clock=clock, allocatable=options.capacity)

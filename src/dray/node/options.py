@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dray.api.release import EffectiveVersion, Gates
+from dray.node.container.dns import NO_CLUSTER_DNS, ClusterDNS
 from dray.node.hostpaths import HostPaths
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class NodeOptions:
     gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
     #: Variables by which containers find the API server where they cannot reach its Service.
     services: Mapping[str, str] = field(default_factory=dict)
+    #: Asked for names by pods that resolve names of the cluster first.
+    dns: ClusterDNS = NO_CLUSTER_DNS
     #: Drivers register over sockets; otherwise every driver is taken to be there (simulated nodes).
     drivers: bool = True
     #: Parts of the control plane that run on this node, shown as pods in kube-system.

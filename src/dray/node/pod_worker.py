@@ -21,6 +21,7 @@ from dray.kubelet_api.failpoints import failpoint
 from dray.node.admission import rejection, resize_obstacle
 from dray.node.container import runtime_config
 from dray.node.container.cdi import CdiCache, CdiError
+from dray.node.container.dns import ClusterDNS
 from dray.node.container.environment import ContainerConfigError
 from dray.node.container.lifecycle_hooks import POST_START_TIMEOUT, run_hook
 from dray.node.container.roles import roles, target_of
@@ -81,6 +82,7 @@ class PodDependencies:
     clock: Callable[[], float]
     node: NodeFacts
     paths: HostPaths
+    dns: ClusterDNS
     claims: Manager
     cdi: CdiCache
     services: Services
@@ -295,6 +297,7 @@ class PodWorker:
             node.node,
             node.paths,
             resolver=runtime_config.host_resolver(node.runtime.capabilities),
+            cluster_dns=node.dns,
             api_service=service,
             runtime_handler=await self._runtime_handler(),
         )

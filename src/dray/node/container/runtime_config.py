@@ -15,6 +15,7 @@ from dray.client.resources import CONFIGMAPS, SECRETS
 from dray.node import volume_manager
 from dray.node.admission import EVERYWHERE, host_ports
 from dray.node.container import dns, environment, hosts, termination_message
+from dray.node.container.dns import NO_CLUSTER_DNS, ClusterDNS
 from dray.node.hostpaths import HostPaths
 from dray.node.pod_status import NodeFacts
 from dray.node.services import ServiceAddress, Services
@@ -86,6 +87,7 @@ def sandbox_config(
     paths: HostPaths,
     *,
     resolver: DNSConfig = NO_DNS,
+    cluster_dns: ClusterDNS = NO_CLUSTER_DNS,
     api_service: ServiceAddress | None = None,
     runtime_handler: str = "",
 ) -> SandboxConfig:
@@ -97,7 +99,7 @@ def sandbox_config(
         name=metadata["name"],
         namespace=metadata["namespace"],
         hostname=hostname(pod, node.name),
-        dns=dns.pod_dns(pod, of_host=resolver),
+        dns=dns.pod_dns(pod, of_host=resolver, of_cluster=cluster_dns),
         host_network=bool(spec.get("hostNetwork")),
         host_pid=bool(spec.get("hostPID")),
         host_ipc=bool(spec.get("hostIPC")),
