@@ -25,7 +25,7 @@ _OPEN_TREE, _MOVE_MOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 437, 442
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH = 0x02, 0x08
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _OPEN_TREE_CLONE = 1
-_MOUNT_ATTR_RDONLY = 1
+_MOUNT_ATTR_RDONLY, _MOUNT_ATTR_IDMAP = 1, 0x00100000
 _MOVE_MOUNT_F_EMPTY_PATH = 4
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -155,10 +155,20 @@ def attach(tree: int, target: str) -> None:
 
 def make_read_only(target: str) -> None:
     """Makes a mount and all mounts below it read-only."""
-    attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)
+    _set_attributes(_AT_FDCWD, target, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY)
+
+
+def map_users(tree: int, users: int) -> None:
+    """Lets a cloned mount show the files of the host's users as those of the same numbers in a user namespace. OSError if
+    its file system, or the kernel before Linux 5.12, cannot."""
+    _set_attributes(tree, "", _AT_EMPTY_PATH, _MOUNT_ATTR_IDMAP, users=users)
+
+
+def _set_attributes(directory: int, path: str, flags: int, attribute: int, *, users: int = 0) -> None:
+    attributes = (ctypes.c_uint64 * 4)(attribute, 0, 0, users)
     _call(
         _MOUNT_SETATTR,
-        *(ctypes.c_int(_AT_FDCWD), os.fsencode(target), ctypes.c_uint(_AT_RECURSIVE)),
+        *(ctypes.c_int(directory), os.fsencode(path), ctypes.c_uint(flags)),
         *(ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes))),
     )
 

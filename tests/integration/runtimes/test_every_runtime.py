@@ -725,8 +725,6 @@ def test_profiles_that_cannot_be_applied_are_refused_and_the_default_one_is_appl
         for wanted in ({"seccomp": "/etc/profile.json"}, {"apparmor": "mine"}):
             with pytest.raises(RuntimeFailure, match="process runtime applies"):
                 await runtime.create_container(sandbox.id, shell(tmp_path, "true", **wanted))
-        with pytest.raises(RuntimeFailure, match="hostUsers"):
-            await runtime.run_sandbox(pod(tmp_path, host_users=False))
         config = shell(
             tmp_path, "grep -q '^Seccomp:.*2' /proc/self/status && hostname", seccomp="RuntimeDefault"
         )
@@ -734,3 +732,118 @@ def test_profiles_that_cannot_be_applied_are_refused_and_the_default_one_is_appl
 
     if os.geteuid() == 0:
         scene("process", tmp_path, play)
+
+
+async def _with_users(tmp_path: Path, play: Callable[[ProcessRuntime], Awaitable[None]]) -> None:
+    runtime = ProcessRuntime(tmp_path / "runtime")
+    await runtime.start()
+    try:
+        if runtime.mode != "root":
+            pytest.skip("this host does not allow root to keep containers apart")
+        await play(runtime)
+    finally:
+        await runtime.close(keep=False)
+
+
+def test_root_of_a_pod_with_users_of_its_own_is_nobody_on_the_host(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "secret").write_text("mine")
+    (volume / "secret").chmod(0o400)
+    script = (
+        "id -u; cat /proc/self/uid_map; cat /volume/secret; echo; echo made > /volume/made; echo named > /dev/stdout; "
+        "cat /etc/shadow || echo refused; umount /proc/sys || echo refused; umount /volume || echo refused; "
+        "touch /etc/made || echo refused; touch /tmp/made && echo made"
+    )
+    mount = Mount(source=str(volume), target="/volume")
+
+    async def play(runtime: ProcessRuntime) -> None:
+        maps = set()
+        for number, add in enumerate(((), ("SYS_ADMIN",))):
+            sandbox = await runtime.run_sandbox(pod(tmp_path, host_users=False))
+            config = shell(tmp_path, script, mounts=(mount,), add_capabilities=add)
+            config = replace(config, log_path=tmp_path / "logs" / f"{number}.log")
+            lines = (await log_of(await run_to_end(runtime, sandbox.id, config))).decode().splitlines()
+            said = [line for line in lines if ": " not in line]
+            inside, outside, count = said[1].split()
+            assert (said[0], inside, count) == ("0", "0", "65536"), lines
+            assert said[2:] == ["mine", "named", "refused", "refused", "refused", "refused", "made"], lines
+            maps.add(int(outside))
+        assert len(maps) == 2 and min(maps) > 65536, maps
+        assert (
+            volume / "made"
+        ).stat().st_uid == 0  # on disk it is of the pod's root, whichever block that has
+
+    asyncio.run(_with_users(tmp_path, play))
+
+
+def test_commands_and_other_users_are_in_the_user_namespace_of_their_pod(tmp_path: Path) -> None:
+    show = "readlink /proc/self/ns/user; id -u; id -g; echo named > /dev/stdout"
+
+    async def play(runtime: ProcessRuntime) -> None:
+        sandbox = await runtime.run_sandbox(pod(tmp_path, host_users=False))
+        first = await runtime.create_container(sandbox.id, shell(tmp_path, f"{show}; sleep 1000"))
+        await runtime.start_container(first.id)
+        executed = await runtime.exec_sync(first.id, ["sh", "-c", show], timeout=20)
+        identity: dict[str, Any] = {"user": 1000, "group": 2000, "seccomp": "RuntimeDefault"}
+        other = shell(tmp_path, show, log_path=tmp_path / "logs" / "other.log", **identity)
+        other_said = await log_of(await run_to_end(runtime, sandbox.id, other))
+        namespace, *rest = executed.stdout.decode().split()
+        assert rest == ["0", "0", "named"], executed
+        assert other_said.decode().split() == [namespace, "1000", "2000", "named"]
+        assert namespace != str(Path("/proc/self/ns/user").readlink())
+        with pytest.raises(RuntimeFailure, match="Invalid argument"):
+            created = await runtime.create_container(sandbox.id, shell(tmp_path, show, user=70_000))
+            await runtime.start_container(created.id)
+
+    asyncio.run(_with_users(tmp_path, play))
+
+
+def test_a_volume_that_cannot_be_shown_to_a_user_namespace_is_refused_in_words(tmp_path: Path) -> None:
+    async def play(runtime: ProcessRuntime) -> None:
+        sandbox = await runtime.run_sandbox(pod(tmp_path, host_users=False))
+        config = shell(tmp_path, "true", mounts=(Mount(source="/proc/self", target="/volume"),))
+        created = await runtime.create_container(sandbox.id, config)
+        with pytest.raises(RuntimeFailure, match="cannot be shown to a user namespace"):
+            await runtime.start_container(created.id)
+
+    asyncio.run(_with_users(tmp_path, play))
+
+
+def test_a_pod_gets_no_users_of_its_own_where_there_are_no_namespaces(tmp_path: Path) -> None:
+    async def play() -> None:
+        runtime = ProcessRuntime(tmp_path / "runtime", modes=())
+        await runtime.start()
+        try:
+            with pytest.raises(RuntimeFailure, match="hostUsers"):
+                await runtime.run_sandbox(pod(tmp_path, host_users=False))
+        finally:
+            await runtime.close(keep=False)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("host_users", [True, False])
+@pytest.mark.parametrize("user", [None, 1000])
+def test_no_process_of_a_container_outlives_a_supervisor_that_is_killed(
+    host_users: bool, user: int | None, tmp_path: Path
+) -> None:
+    async def play() -> None:
+        runtime = ProcessRuntime(tmp_path / "runtime")
+        await runtime.start()
+        if not host_users and runtime.mode != "root":
+            pytest.skip("user namespaces of pods are for root alone")
+        sandbox = await runtime.run_sandbox(pod(tmp_path, host_users=host_users))
+        config = container(tmp_path, "sleep", "1000", user=user)
+        created = await runtime.create_container(sandbox.id, config)
+        await runtime.start_container(created.id)
+        process = os.pidfd_open((await runtime._ask("process", id=created.id))["pid"])
+        os.kill(runtime.supervisor_pid, signal.SIGKILL)
+        gone = asyncio.Event()
+        asyncio.get_running_loop().add_reader(process, gone.set)
+        await asyncio.wait_for(gone.wait(), 20)
+        asyncio.get_running_loop().remove_reader(process)
+        os.close(process)
+        await runtime.close(keep=False)
+
+    asyncio.run(play())

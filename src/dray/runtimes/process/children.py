@@ -65,19 +65,20 @@ class Spawner:
         stdio: tuple[int, ...],
         report_pipe: int,
         *,
+        users: int = -1,
         network: int = -1,
         beside: int = 0,
     ) -> Child:
-        """Starts a container's process in the network namespace of its pod, -1 for the host's, and in the PID namespace
-        of process ``beside``, if given. Its ``StartReport`` goes into ``report_pipe``, which it closes when the command
-        runs."""
+        """Starts a container's process in the user and network namespaces of its pod, -1 for the host's, and in the PID
+        namespace of process ``beside``, if given. Its ``StartReport`` goes into ``report_pipe``, which it closes when the
+        command runs."""
         if not beside and Spare.suits(config) and (spare := self._take_spare()):
             if spare.give(config, stdio, report_pipe, network):
                 return Child(spare.pid)
             spare.discard()
         pid = self._fork_beside(beside) if beside else self._fork_into_new_pids()
         if pid == 0:
-            self._become_container(config, stdio, report_pipe, network)
+            self._become_container(config, stdio, report_pipe, users=users, network=network)
         return Child(pid)
 
     def prepare_spare(self) -> None:
@@ -157,7 +158,13 @@ class Spawner:
         os._exit(128)
 
     def _become_container(
-        self, config: protocol.Container, stdio: tuple[int, ...], report_pipe: int, network: int
+        self,
+        config: protocol.Container,
+        stdio: tuple[int, ...],
+        report_pipe: int,
+        *,
+        users: int,
+        network: int,
     ) -> None:
         try:
             isolation.die_with_parent()
@@ -166,7 +173,9 @@ class Spawner:
                 self._step_between(report_pipe)
             use_stdio(stdio, tty=config["tty"] and self.mode == "plain")
             isolation.enter_network(network)
-            isolation.run_container(config, mode=self.mode, scratch=self.scratch, hidden=self.hidden)
+            isolation.run_container(
+                config, mode=self.mode, scratch=self.scratch, hidden=self.hidden, users=users
+            )
         except BaseException as e:
             report_error(report_pipe, e)
         os._exit(128)
@@ -195,6 +204,8 @@ class Spawner:
         """Starts another process in the container of process ``target``. What fails is written into ``report_pipe``, which
         ends when the command runs."""
         kinds = ("user", "pid", "mnt", "uts", "ipc") if self.mode == "user" else ("net", "mnt", "uts", "ipc")
+        if config["first_user"]:
+            kinds += ("user",)
         pid = self._fork_beside(target)
         if pid == 0:
             try:
@@ -202,10 +213,14 @@ class Spawner:
                 os.setsid()
                 stdio = (handles[0],) * 3 if tty else tuple(handles)
                 use_stdio(stdio, tty=tty)
+                if self.mode == "root":
+                    isolation.own_streams(config)
                 if self.mode != "plain":
                     spaces = [os.open(f"/proc/{target}/ns/{k}", os.O_RDONLY | os.O_CLOEXEC) for k in kinds]
                     for space in spaces:
                         isolation.setns(space, 0)
+                if config["first_user"]:
+                    isolation.become_root_of_pod()
                 if self.mode == "user":
                     follow(os.fork())
                 isolation.apply_identity(config, mode=self.mode)

@@ -113,6 +113,14 @@ def become_root_of_user_namespace(extra: int) -> None:
     Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
 
 
+def become_root_of_pod() -> None:
+    """In the user namespace of a pod, where the host's root is nobody."""
+    os.setgroups([])
+    os.setgid(0)
+    os.setuid(0)
+    die_with_parent()  # the kernel forgets it when the user changes
+
+
 def build_root(*, mode: str, scratch: str, hidden: Sequence[str]) -> str:
     """Builds a container's root, as far as it is the same for all. The caller is alone in new mount, UTS and IPC
     namespaces."""
@@ -129,10 +137,12 @@ def fingerprint() -> object:
     return Path("/proc/self/mountinfo").read_bytes(), os.stat("/").st_mtime_ns
 
 
-def enter_root(config: protocol.Container, root: str) -> None:
+def enter_root(config: protocol.Container, root: str, *, users: int) -> None:
     """Makes ``root`` the root of this process, with the mounts and devices of this container."""
     run_hooks(config, "createContainer")
-    sources = {id(m): _source(m) for m in config["mounts"] if m["kind"] != "tmpfs"}
+    sources = {
+        id(m): _source(m, users if m["of_pod"] else -1) for m in config["mounts"] if m["kind"] != "tmpfs"
+    }
     nodes = {id(d): _node(d) for d in config["devices"]}
     _pivot(root)
     try:
@@ -253,18 +263,25 @@ def _protect_kernel() -> None:
         mount("none", "/sys", "", REMOUNT | BIND | RDONLY | NOSUID | NODEV | NOEXEC)
 
 
-def _source(m: protocol.Mount) -> int:
+def _source(m: protocol.Mount, users: int) -> int:
     """What is to be mounted, as a mount that hangs nowhere yet."""
     where = os.path.join(m["source"], m["sub_path"]) if m["sub_path"] else m["source"]
     try:
         with bind_mounts.opened(m["source"], m["sub_path"]) as handle:
-            return bind_mounts.clone(handle, recursive="bind" not in m["options"])
+            tree = bind_mounts.clone(handle, recursive="bind" not in m["options"])
     except FileNotFoundError as e:
         raise SetupFailed(f"mount source {where} does not exist") from e
     except OSError as e:
         if e.errno == errno.EXDEV:
             raise SetupFailed(f"path {m['sub_path']!r} leads out of its volume") from e
         raise SetupFailed(f"mount {where} on {m['target']}: {e.strerror}") from e
+    if users >= 0:
+        try:
+            bind_mounts.map_users(tree, users)
+        except OSError as e:
+            text = "its file system cannot be shown to a user namespace (hostUsers: false)"
+            raise SetupFailed(f"mount {where} on {m['target']}: {text}: {e.strerror}") from e
+    return tree
 
 
 def _node(device: protocol.DeviceNode) -> int | None:
@@ -385,6 +402,16 @@ def apply_identity(config: protocol.Container, *, mode: str) -> None:
         os.setgroups(groups)
         os.setgid(_or(group, 0))
         os.setuid(_or(user, 0))
+        die_with_parent()  # the kernel forgets it when the user changes
+
+
+def own_streams(config: protocol.Container) -> None:
+    """Gives standard input and output to the user of the container, which can then open them by name (/dev/stdout). The
+    caller is in the host's user namespace."""
+    user, group = (config["first_user"] + _or(config[of], 0) for of in ("user", "group"))
+    for number in (0, 1, 2):
+        if (user or group) and (stat.S_ISFIFO(os.fstat(number).st_mode) or os.isatty(number)):
+            os.fchown(number, user, group)
 
 
 def run_program(config: protocol.Container) -> None:
@@ -437,12 +464,14 @@ def _or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def run_container(config: protocol.Container, *, mode: str, scratch: str, hidden: Sequence[str]) -> None:
-    """What the forked child does, up to the exec. Returns only by raising."""
+def run_container(
+    config: protocol.Container, *, mode: str, scratch: str, hidden: Sequence[str], users: int = -1
+) -> None:
+    """What the forked child does, up to the exec. Returns only by raising. ``users`` is the user namespace of its pod."""
     if mode == "root":
         run_hooks(config, *OUTSIDE)
         unshare(NEWNS | NEWUTS | NEWIPC)
-        run_in_root(config, build_root(mode=mode, scratch=scratch, hidden=hidden), mode=mode)
+        run_in_root(config, build_root(mode=mode, scratch=scratch, hidden=hidden), mode=mode, users=users)
     elif mode == "user":
         run_in_root(config, build_root(mode=mode, scratch=scratch, hidden=hidden), mode=mode)
     elif config["mounts"] or config["devices"]:
@@ -451,30 +480,34 @@ def run_container(config: protocol.Container, *, mode: str, scratch: str, hidden
         start(config, mode=mode)
 
 
-def run_in_root(config: protocol.Container, root: str, *, mode: str) -> None:
-    enter_root(config, root)
-    start(config, mode=mode)
+def run_in_root(config: protocol.Container, root: str, *, mode: str, users: int = -1) -> None:
+    enter_root(config, root, users=users)
+    start(config, mode=mode, users=users)
 
 
-def start(config: protocol.Container, *, mode: str) -> None:
+def start(config: protocol.Container, *, mode: str, users: int = -1) -> None:
     os.umask(0o022)
-    run_hooks(config, "startContainer")
     if config["tty"] and mode != "plain":
-        _make_terminal(config["user"])
+        _make_terminal()
+    if mode == "root":
+        own_streams(config)
+    if users >= 0:
+        setns(users, NEWUSER)
+        become_root_of_pod()
+        # Nothing of what is mounted can be unmounted in namespaces that belong to a user namespace.
+        unshare(NEWNS | NEWUTS | NEWIPC)
+    run_hooks(config, "startContainer")
     apply_identity(config, mode=mode)
     run_program(config)
 
 
-def _make_terminal(user: int | None) -> None:
+def _make_terminal() -> None:
     """Makes a terminal in the container's own /dev/pts, where its programs find it by name. The supervisor's end of it goes
     through the socket that is the standard input."""
     near, far = terminals.open_in("/dev/pts/ptmx")
     with socket.socket(fileno=os.dup(0)) as console:
         socket.send_fds(console, [b"t"], [near])
     os.close(near)
-    if user:
-        with contextlib.suppress(OSError):  # in a user namespace there is no other user
-            os.fchown(far, user, -1)
     for number in (0, 1, 2):
         os.dup2(far, number)
     os.close(far)

@@ -62,9 +62,13 @@ class PodNetwork:
             netlink.send(netlink.address(self._bridge, ip, _PREFIX))
         return ip
 
-    def attach(self, used: Collection[str], *, wanted: str = "") -> Attached:
-        """A namespace for a pod. ``used`` are the addresses of the pods that are there; ``wanted`` is the one that the pod
-        had with a supervisor that was killed."""
+    def attach(self, used: Collection[str], *, wanted: str = "", namespace: int = -1) -> Attached:
+        """A namespace for a pod, unless it has one. ``used`` are the addresses of the pods that are there; ``wanted`` is
+        the one that the pod had with a supervisor that was killed."""
+        if namespace >= 0:
+            ip = wanted if wanted and wanted not in used else self._free_address(used)
+            self._connect(namespace, ip)
+            return Attached(ip, namespace)
         if wanted and wanted not in used and (self._spare is None or self._spare.ip != wanted):
             return self._make(wanted)
         spare, self._spare = self._spare, None
@@ -87,19 +91,23 @@ class PodNetwork:
         finally:
             isolation.setns(self._home, isolation.NEWNET)
         try:
-            netlink.send(netlink.veth("draypod%d", master=self._bridge, peer="eth0", namespace=handle))
-            with self.inside(handle):
-                eth0 = socket.if_nametoindex("eth0")
-                netlink.send(
-                    netlink.up(1),  # the loopback's index is always one
-                    netlink.address(eth0, ip, _PREFIX),
-                    netlink.up(eth0),
-                    netlink.default_route(self.gateway),
-                )
+            self._connect(handle, ip)
         except BaseException:
             os.close(handle)
             raise
         return Attached(ip, handle)
+
+    def _connect(self, handle: int, ip: str) -> None:
+        """Lays a cable from a namespace to the bridge."""
+        netlink.send(netlink.veth("draypod%d", master=self._bridge, peer="eth0", namespace=handle))
+        with self.inside(handle):
+            eth0 = socket.if_nametoindex("eth0")
+            netlink.send(
+                netlink.up(1),  # the loopback's index is always one
+                netlink.address(eth0, ip, _PREFIX),
+                netlink.up(eth0),
+                netlink.default_route(self.gateway),
+            )
 
     @contextlib.contextmanager
     def inside(self, handle: int) -> Iterator[None]:

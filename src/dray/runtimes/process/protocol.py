@@ -13,6 +13,8 @@ class Mount(TypedDict):
     read_only: bool
     kind: str
     options: Sequence[str]
+    #: Of the pod: in its user namespace, if it has one, files keep the numbers of their owners.
+    of_pod: bool
 
 
 class DeviceNode(TypedDict):
@@ -49,6 +51,8 @@ class Container(TypedDict):
     user: int | None
     group: int | None
     groups: Sequence[int]
+    #: The host's user that is root of the pod, 0 without a user namespace.
+    first_user: int
     #: The container whose processes this one sees, or nothing.
     target: str
     privileged: bool
@@ -97,11 +101,16 @@ class Sandbox(TypedDict):
     labels: Mapping[str, str]
     hostname: str
     host_network: bool
+    host_users: bool
     #: Addresses and ports of the host, and the ports of the pod that they lead to.
     ports: Sequence[tuple[str, int, int]]
     #: Where programs of the pod look for the API server.
     service: tuple[str, int] | None
-    #: Descriptors of the supervisor: the pod's network namespace, and the listener in it for the API server; or -1.
+    #: The host's user that is root of the pod, 0 without a user namespace.
+    first_user: int
+    #: Descriptors of the supervisor: the pod's user and network namespaces, and the listener in it for the API server; or
+    #: -1.
+    users: int
     network: int
     listener: int
 

@@ -178,17 +178,15 @@ class ProcessRuntime:
         return self._lifecycle_events.subscribe()
 
     async def run_sandbox(self, config: SandboxConfig) -> SandboxStatus:
-        if not config.host_users and self.mode != "user":
-            text = (
-                "the process runtime gives pods no user namespaces (hostUsers: false) when it runs as root; "
-                "run dray as an ordinary user, or leave hostUsers out"
-            )
+        if not config.host_users and self.mode == "plain":
+            text = "this host allows the process runtime no user namespaces (hostUsers: false)"
             raise RuntimeFailure("CreatePodSandboxError", text)
         status = SandboxStatus.of(config, id=f"{config.uid}-{config.attempt}", ip="")
         wanted = {
             **asdict(status),
             "hostname": config.hostname,
             "host_network": config.host_network,
+            "host_users": config.host_users,
             "ports": config.ports,
             "service": config.api_service if self._api_server else None,
         }
@@ -215,22 +213,28 @@ class ProcessRuntime:
         return image
 
     async def create_container(self, sandbox: str, config: ContainerConfig) -> ContainerStatus:
-        pod, hostname = self._sandboxes[sandbox], self._kept[sandbox]["hostname"]
+        pod, kept = self._sandboxes[sandbox], self._kept[sandbox]
+        hostname = kept["hostname"]
         edits = config.edits
         environment = {"PATH": self._path, "HOSTNAME": hostname, **dict(config.env), **dict(edits.env)}
-        mounts = (*config.mounts, *edits.mounts, *self._message_mount(config))
+        of_pod = (*config.mounts, *self._message_mount(config))
         wanted: protocol.Container = {
             "id": f"{pod.pod_uid[:8]}-{config.name}-{config.attempt}-{secrets.token_hex(4)}",
             "argv": [*config.command, *config.args] if config.command else list(_IDLE),
             "env": environment,
             "hostname": hostname,
             "working_dir": config.working_dir,
-            "mounts": [cast("protocol.Mount", asdict(mount)) for mount in mounts],
+            "mounts": [
+                cast("protocol.Mount", {**asdict(mount), "of_pod": own})
+                for mounts, own in ((of_pod, True), (edits.mounts, False))
+                for mount in mounts
+            ],
             "devices": [cast("protocol.DeviceNode", asdict(device)) for device in edits.devices],
             "hooks": [cast("protocol.Hook", asdict(hook)) for hook in edits.hooks],
             "user": config.user,
             "group": config.group,
             "groups": [*config.groups, *edits.gids],
+            "first_user": kept["first_user"],
             "target": config.target_container,
             "privileged": config.privileged,
             "dropped_capabilities": dropped(

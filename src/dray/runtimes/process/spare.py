@@ -36,8 +36,8 @@ class Spare:
 
     @staticmethod
     def suits(config: protocol.Container) -> bool:
-        """Hooks that run before there are namespaces come too late for a spare."""
-        return not any(h["stage"] in isolation.OUTSIDE for h in config["hooks"])
+        """Hooks that run before there are namespaces come too late for a spare, and it is of the host's users."""
+        return not config["first_user"] and not any(h["stage"] in isolation.OUTSIDE for h in config["hooks"])
 
     def give(
         self, config: protocol.Container, stdio: tuple[int, ...], report_pipe: int, network: int

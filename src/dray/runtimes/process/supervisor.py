@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from dray.runtimes.process import isolation, usage
+from dray.runtimes.process import isolation, usage, users
 from dray.runtimes.process.children import Child, Spawner
 from dray.runtimes.process.logfile import LogFile
 from dray.runtimes.process.stdio import Attachment, Input
@@ -216,18 +216,32 @@ class Supervisor:
         reply(address=self.network.add_node(number) if self.network else "")
 
     def do_sandbox(self, client: Client, handles: list[int], reply: Any, sandbox: protocol.Sandbox) -> None:
-        """Sandboxes are no processes here, at most a network namespace; they are kept for agents that come back."""
+        """Sandboxes are no processes here, at most namespaces; they are kept for agents that come back."""
         self._forget_sandbox(sandbox["id"])
-        sandbox["network"] = sandbox["listener"] = -1
-        if (network := self.network) and not sandbox["host_network"]:
-            used = [other["ip"] for other in self.sandboxes.values()]
-            sandbox["ip"], sandbox["network"] = network.attach(used, wanted=sandbox["ip"])
+        sandbox["users"] = sandbox["network"] = sandbox["listener"] = -1
+        sandbox["first_user"] = 0
+        try:
+            self._make_namespaces(sandbox)
+        except BaseException:
+            _close_handles(sandbox)
+            raise
+        self.sandboxes[sandbox["id"]] = sandbox
+        reply(sandbox=sandbox)
+
+    def _make_namespaces(self, sandbox: protocol.Sandbox) -> None:
+        network = self.network if not sandbox["host_network"] else None
+        others = self.sandboxes.values()
+        if not sandbox["host_users"] and self.spawner.mode == "root":
+            made = users.make([other["first_user"] for other in others], network=network is not None)
+            sandbox["first_user"], sandbox["users"], sandbox["network"] = made
+        if network:
+            sandbox["ip"], sandbox["network"] = network.attach(
+                [other["ip"] for other in others], wanted=sandbox["ip"], namespace=sandbox["network"]
+            )
             if sandbox["service"]:
                 listener = network.listen_inside(sandbox["network"], *sandbox["service"])
                 sandbox["listener"] = listener.detach()
             self.timers.append((time.monotonic() + _SPARE_PAUSE, self._prepare_network))
-        self.sandboxes[sandbox["id"]] = sandbox
-        reply(sandbox=sandbox)
 
     def _prepare_network(self) -> None:
         if self.network:
@@ -239,9 +253,7 @@ class Supervisor:
 
     def _forget_sandbox(self, id: str) -> None:
         if sandbox := self.sandboxes.pop(id, None):
-            for handle in (sandbox["network"], sandbox["listener"]):
-                if handle >= 0:
-                    os.close(handle)
+            _close_handles(sandbox)
 
     def do_create(self, client: Client, handles: list[int], reply: Any, config: protocol.Container) -> None:
         container = Container(config)
@@ -394,6 +406,7 @@ class Supervisor:
             config,
             stdio,
             report_pipe[1],
+            users=sandbox["users"] if sandbox else -1,
             network=sandbox["network"] if sandbox else -1,
             beside=target.child.target if target and target.child else 0,
         )
@@ -545,6 +558,12 @@ class Supervisor:
         for waiter in container.waiting:
             waiter()
         container.waiting.clear()
+
+
+def _close_handles(sandbox: protocol.Sandbox) -> None:
+    for handle in (sandbox["users"], sandbox["network"], sandbox["listener"]):
+        if handle >= 0:
+            os.close(handle)
 
 
 def main(argv: list[str] | None = None) -> None:

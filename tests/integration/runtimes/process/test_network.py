@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 from collections.abc import AsyncIterator
@@ -44,6 +45,7 @@ async def pod(
     name: str,
     *command: str,
     host_network: bool = False,
+    host_users: bool = True,
     ports: tuple[HostPort, ...] = (),
 ) -> SandboxStatus:
     sandbox = await runtime.run_sandbox(
@@ -53,6 +55,7 @@ async def pod(
             namespace="ns",
             hostname=name,
             host_network=host_network,
+            host_users=host_users,
             log_directory=directory,
             ports=ports,
             api_service=("10.96.0.1", 443),
@@ -152,6 +155,35 @@ def test_a_port_of_the_host_leads_to_the_pod_and_is_one_pods_alone(tmp_path: Pat
             assert [s.name for s in (await runtime.list()).sandboxes] == ["server"]
             await runtime.remove_sandbox(server.id)
             assert await read(host, port) == b""
+
+    asyncio.run(play())
+
+
+def test_the_network_of_a_pod_with_users_of_its_own_is_its_own(tmp_path: Path) -> None:
+    """Its root may listen below 1024 there, although it is nobody on the host."""
+    python = shutil.which("python3", path="/usr/bin:/bin")
+    if not python:
+        pytest.skip("there is no Python that nobody may run")
+    server = (
+        "import socket, sys; s = socket.create_server(('', 80)); socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)\n"
+        "while True: c = s.accept()[0]; c.sendall(b'mine'); c.close()"
+    )
+
+    async def play() -> None:
+        async with networked(tmp_path) as runtime:
+            if runtime.mode != "root":
+                pytest.skip("user namespaces of pods are for root alone")
+            found = await pod(runtime, tmp_path, "own", python, "-c", server, host_users=False)
+
+            async def answers() -> bool:
+                return await read(found.ip, 80) == b"mine"
+
+            await wait_for("the pod to answer", answers)
+            os.kill(runtime.supervisor_pid, signal.SIGKILL)
+            await wait_for("the supervisor to be missed", lambda: runtime._writer is None)
+            await pod(runtime, tmp_path, "another", host_users=False)
+            kept = {s.name: s.ip for s in (await runtime.list()).sandboxes}
+            assert kept["own"] == found.ip != kept["another"]
 
     asyncio.run(play())
 

@@ -29,7 +29,7 @@ def config(*argv: str, **changes: Any) -> dict[str, Any]:
         "id": "one", "argv": list(argv), "env": {"PATH": os.defpath}, "tty": False, "mounts": [], "devices": [],
         "hooks": [], "hostname": "spare", "read_only_root": False, "no_new_privileges": False, "user": None,
         "group": None, "groups": [], "working_dir": "",
-        "privileged": False, "dropped_capabilities": [], "target": "", "seccomp": False,
+        "privileged": False, "dropped_capabilities": [], "target": "", "seccomp": False, "first_user": 0,
     }  # fmt: skip
     return {**defaults, **changes}
 
@@ -59,7 +59,15 @@ def test_a_spare_sees_what_was_written_after_it_was_built(spawner: Spawner, tmp_
     spawner.prepare_spare()
     (tmp_path / "late").write_text("here")
     mounts = [
-        Mount(source=str(tmp_path), sub_path="", target="/mnt/late", read_only=True, kind="", options=[])
+        Mount(
+            source=str(tmp_path),
+            sub_path="",
+            target="/mnt/late",
+            read_only=True,
+            kind="",
+            options=[],
+            of_pod=True,
+        )
     ]
     _, _, printed = play(spawner, config("cat", "/mnt/late/late", str(tmp_path / "late"), mounts=mounts))
     assert printed == b"herehere"
