@@ -19,7 +19,12 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=None, help="default: another one every time")
     parser.add_argument("--inputs", type=int, default=25_000, help="for each target")
-    parser.add_argument("--seconds", type=float, default=300.0, help="for each target at most")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=float("inf"),
+        help="for each target at most; default: as many as it takes",
+    )
     given = parser.parse_args()
     if unknown := set(given.targets) - set(names):
         parser.error(f"there is no target {', '.join(sorted(unknown))}; choose from {', '.join(names)}")

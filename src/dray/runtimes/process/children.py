@@ -203,9 +203,9 @@ class Spawner:
     ) -> Child:
         """Starts another process in the container of process ``target``. What fails is written into ``report_pipe``, which
         ends when the command runs."""
-        kinds = ("user", "pid", "mnt", "uts", "ipc") if self.mode == "user" else ("net", "mnt", "uts", "ipc")
+        kinds = ["user", "pid", "mnt", "uts", "ipc"] if self.mode == "user" else ["net", "mnt", "uts", "ipc"]
         if config["first_user"]:
-            kinds += ("user",)
+            kinds.append("user")
         pid = self._fork_beside(target)
         if pid == 0:
             try:
