@@ -68,7 +68,16 @@ class Shared:
 class Agent:
     """One node, with its own way to the API server: it builds the parts of the node and lets them run."""
 
-    def __init__(self, shared: Shared, options: NodeOptions, client: Client, recorder: EventRecorder) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        options: NodeOptions,
+        client: Client,
+        recorder: EventRecorder,
+        *,
+        pod_ended: Callable[[str], None] = lambda uid: None,
+    ) -> None:
+        """``pod_ended`` is called with the uid of a pod of which nothing is left on the node."""
         self.options = options
         self.runtime = shared.runtime
         self.client = self._client = client
@@ -111,7 +120,9 @@ class Agent:
             skips_operations=quirks.skips_node_operations,
         )
         self._services = shared.services
-        self.workers = PodWorkers(self._pod_dependencies(shared.clock, recorder, shared.metrics))
+        self.workers = PodWorkers(
+            self._pod_dependencies(shared.clock, recorder, shared.metrics), ended=pod_ended
+        )
         self.registration = NodeRegistration(
             client,
             options,

@@ -70,7 +70,7 @@ class Nodes:
         Otherwise all nodes share one client and one watch."""
         self.shared = shared
         self._recovered: dict[str, RecoveredPod] = {}
-        self._owners: dict[str, Agent] = {}
+        self._owners: dict[str, Agent] = {}  # whose worker a pod has
         self.agents: dict[str, Agent] = {}
         self._options = {node.name: node for node in options}
         if client_for is None and len(options) == 1:
@@ -95,7 +95,22 @@ class Nodes:
 
     def _new_agent(self, node: NodeOptions) -> Agent:
         access = self._access.get(node.name) or self._access[""]
-        return Agent(self.shared, node, access.client, access.recorder)
+        return Agent(
+            self.shared,
+            node,
+            access.client,
+            access.recorder,
+            pod_ended=lambda uid: self._disown(uid, node.name),
+        )
+
+    def _disown(self, uid: str, node: str) -> None:
+        owner = self._owners.get(uid)
+        if owner is not None and owner.options.name == node:
+            del self._owners[uid]
+
+    def _own_pod(self, pod: Pod, agent: Agent) -> None:
+        if (uid := pod["metadata"]["uid"]) in agent.workers:
+            self._owners[uid] = agent
 
     async def run(self, *, ready: Callable[[], None] | None = None) -> None:
         self._recovered = recovered_pods(await self.shared.runtime.list())
@@ -188,15 +203,15 @@ class Nodes:
 
     def _added(self, pod: Pod) -> None:
         if agent := self._agent(pod):
-            self._owners[pod["metadata"]["uid"]] = agent
             agent.pod_added(pod, recovered=self._recovered.pop(pod["metadata"]["uid"], None))
+            self._own_pod(pod, agent)
 
     def _updated(self, old: Pod, new: Pod) -> None:
         if agent := self._agent(new):
-            self._owners[new["metadata"]["uid"]] = agent
             if old["metadata"]["uid"] != new["metadata"]["uid"]:
                 agent.pod_deleted(old)
             agent.pod_updated(new)
+            self._own_pod(new, agent)
 
     def _deleted(self, pod: Pod) -> None:
         if agent := self._agent(pod):
@@ -206,8 +221,6 @@ class Nodes:
         async for status in self.shared.runtime.container_events():
             if agent := self._owners.get(status.pod_uid):
                 agent.workers.container_changed(status)
-                if status.pod_uid not in agent.workers:
-                    del self._owners[status.pod_uid]
 
 
 async def connect(

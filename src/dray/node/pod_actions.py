@@ -226,6 +226,14 @@ def is_starting(pod: Pod, state: PodState) -> bool:
     return not any(c.failure or c.exited for c in known) and not all(c.running for c in known)
 
 
+def is_ending(pod: Pod, state: PodState) -> bool:
+    """Whether the pod is on its way down, and nothing has gone wrong."""
+    if not must_end(pod, state) or state.failure:
+        return False
+    deleting = pods.deletion_deadline(pod) is not None and not state.removed
+    return deleting or not state.torn_down
+
+
 def should_restart(pod: Pod, name: str, state: PodState) -> bool:
     """Whether a container that has ended is to be started again."""
     if must_end(pod, state):

@@ -42,6 +42,7 @@ from dray.node.pod_actions import (
     StopContainer,
     TearDownPod,
     compute_pod_actions,
+    is_ending,
     is_starting,
     resized,
     restarts_to_resize,
@@ -116,11 +117,7 @@ class PodWorker:
         self.state = PodState()
         self.mounted_volumes: MountedVolumes | None = None
         self._wake = asyncio.Event()
-        self._reporter = StatusManager(
-            dependencies.client,
-            current=self._status_to_report,
-            unsettled=lambda: is_starting(self.pod, self.state),
-        )
+        self._reporter = StatusManager(dependencies.client)
         self._work: asyncio.Task[None] | None = None  # what is being done to get the pod going
         self._pre_stop_done: set[str] = set()  # containers whose preStop hook has been run
         self._probes: dict[str, asyncio.Task[None]] = {}
@@ -195,7 +192,12 @@ class PodWorker:
 
     async def run(self) -> None:
         reporting = asyncio.create_task(
-            self._reporter.run(self.pod), name=f"status of {pods.full_name(self.pod)}"
+            self._reporter.run(
+                self.pod,
+                current=self._status_to_report,
+                unsettled=lambda: is_starting(self.pod, self.state) or is_ending(self.pod, self.state),
+            ),
+            name=f"status of {pods.full_name(self.pod)}",
         )
         try:
             if self.state.set_up:
@@ -605,7 +607,7 @@ class PodWorker:
 
     async def _delete(self) -> None:
         try:
-            await self._reporter.report(self.pod)
+            await self._reporter.report(self.pod, self._status_to_report)
         except StatusError as e:
             log.info("last status of %s: %s", pods.full_name(self.pod), e)
         metadata = self.pod["metadata"]
@@ -664,7 +666,7 @@ class PodWorker:
 
     def status(self) -> PodStatus:
         return pod_status(
-            self.pod,
+            {**self.pod, "status": self._reporter.newest_status(self.pod)},
             self.state,
             node=self._node.node,
             now=self._node.clock(),

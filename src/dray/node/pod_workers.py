@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,8 +26,12 @@ _RETRY = Backoff(initial=1.0, factor=2.0, maximum=300.0, jitter=0.2)
 class PodWorkers:
     """Starts a worker for each pod, and removes what is left of pods that are gone."""
 
-    def __init__(self, dependencies: PodDependencies) -> None:
+    def __init__(
+        self, dependencies: PodDependencies, *, ended: Callable[[str], None] = lambda uid: None
+    ) -> None:
+        """``ended`` is called with the uid of a pod whose worker has nothing left to do."""
         self._dependencies = dependencies
+        self._ended = ended
         self._workers: dict[str, PodWorker] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._orphans: set[str] = set()  # pods that are gone but whose containers may still run
@@ -114,6 +118,7 @@ class PodWorkers:
         finally:
             self._workers.pop(uid, None)
             self._running.pop(uid, None)
+            self._ended(uid)
 
     # Pods that went while no agent was running
 

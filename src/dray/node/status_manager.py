@@ -21,65 +21,76 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _RETRY = Backoff(initial=0.1, factor=2.0, maximum=10.0, jitter=0.2)
-#: Seconds that the first report of a pod waits: most pods run by then, and one write is enough.
-FIRST_STATUS_DELAY = 0.1
+#: Seconds that a report waits while more is about to change: most pods run, or are gone, by then, and one write is enough.
+SETTLE_SECONDS = 0.1
 
 
 class StatusManager:
-    """Reports one pod's status. Changes that happen during a report are in the next."""
+    """Reports one pod's status. Changes that happen during a report are in the next.
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        current: Callable[[], PodStatus | None],
-        unsettled: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """``current`` is the status as it is now, or None when there is nothing to report. ``unsettled``
-        says that the status will most likely change soon."""
+    It keeps nothing that leads back to whom it reports for: pods come and go by the thousand, and what goes in circles
+    stays in memory until the garbage collector looks for it.
+    """
+
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._current = current
-        self._unsettled = unsettled
         self._changed = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
         self._reported: PodStatus = {}
+        self._answer: Pod | None = None  # to the last report
 
     def changed(self) -> None:
         self._changed.set()
 
-    async def run(self, pod: Pod) -> None:
+    def newest_status(self, pod: Pod) -> PodStatus:
+        """The status that the API server has: what a report was answered may be ahead of what the watch has brought."""
+        if self._answer is not None and _revision(self._answer) > _revision(pod):
+            pod = self._answer
+        return pod.get("status") or {}
+
+    async def run(
+        self, pod: Pod, *, current: Callable[[], PodStatus | None], unsettled: Callable[[], bool]
+    ) -> None:
+        """``current`` is the status as it is now, or None when there is nothing to report. ``unsettled`` says that the
+        status will most likely change soon."""
         pauses = _RETRY.pauses()
         while True:
             await self._changed.wait()
             self._changed.clear()
-            if not self._reported:
-                await self._let_settle()
+            await self._let_settle(unsettled)
             try:
-                await self.report(pod)
+                await self.report(pod, current)
                 pauses = _RETRY.pauses()
             except StatusError as e:
                 log.info("status of %s: %s", pods.full_name(pod), e)
                 self._changed.set()
                 await asyncio.sleep(next(pauses))
 
-    async def _let_settle(self) -> None:
+    async def _let_settle(self, unsettled: Callable[[], bool]) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FIRST_STATUS_DELAY):
-                while self._unsettled():
+            async with asyncio.timeout(SETTLE_SECONDS):
+                while unsettled():
                     await self._changed.wait()
                     self._changed.clear()
 
-    async def report(self, pod: Pod) -> None:
+    async def report(self, pod: Pod, current: Callable[[], PodStatus | None]) -> None:
         """Tells the server now what it has not been told."""
-        status = self._current()
-        if status is None or status == self._reported:
-            return
-        metadata = pod["metadata"]
-        patch: Pod = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        try:
-            await self._client.patch_status(
-                PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
-            )
-        except (NotFound, Conflict):
-            return  # it is gone, or another one of its name is there
-        self._reported = status
-        failpoint("node.pod.reported")
+        async with self._one_at_a_time:
+            status = current()
+            if status is None or status == self._reported:
+                return
+            metadata = pod["metadata"]
+            patch: Pod = {"metadata": {"uid": metadata["uid"]}, "status": status}
+            try:
+                self._answer = await self._client.patch_status(
+                    PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
+                )
+            except (NotFound, Conflict):
+                return  # it is gone, or another one of its name is there
+            self._reported = status
+            failpoint("node.pod.reported")
+
+
+def _revision(pod: Pod) -> int:
+    version = pod["metadata"].get("resourceVersion", "")
+    return int(version) if version.isdigit() else 0

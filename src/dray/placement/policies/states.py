@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dray.placement.policies.model import TypicalShape
 
 _KEPT = 100_000
+#: States of nodes that are remembered whether or not a node is in them: nodes come back to the states they had.
+_REMEMBERED = 4096
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -38,6 +40,7 @@ class NodeStates:
         self._sees_claims = sees_claims
         self._of_nodes: dict[str, tuple[int, NodeState]] = {}  # with the node's generation
         self._states: dict[Hashable, NodeState] = {}
+        self._room = _REMEMBERED
         self._kinds: dict[Kinds, Kinds] = {}
         self._columns: dict[tuple[Pool, ...], _Columns] = {}
 
@@ -84,8 +87,8 @@ class NodeStates:
         )  # fmt: skip
         state = self._states.get(key)
         if state is None:
-            if len(self._states) >= _KEPT:
-                self._states.clear()
+            if len(self._states) >= self._room:
+                self._forget_former()
             state = self._states[key] = NodeState(
                 cpu=offered.cpu - taken.cpu,
                 memory=offered.memory - taken.memory,
@@ -98,6 +101,13 @@ class NodeStates:
                 allocatable_memory=offered.memory,
             )
         return state
+
+
+    def _forget_former(self) -> None:
+        """Forget the states that no node is in. There may be as many as a node has sets of devices."""
+        current = {state for _, state in self._of_nodes.values()}
+        self._states = {key: state for key, state in self._states.items() if state in current}
+        self._room = 2 * len(self._states) + _REMEMBERED
 
 
 class _Columns:
