@@ -102,7 +102,6 @@ class NodeStates:
             )
         return state
 
-
     def _forget_former(self) -> None:
         """Forget the states that no node is in. There may be as many as a node has sets of devices."""
         current = {state for _, state in self._of_nodes.values()}
