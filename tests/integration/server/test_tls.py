@@ -45,6 +45,13 @@ async def test_a_client_certificate_of_another_authority_is_refused(tmp_path: Pa
                     await answer.read()
 
 
+async def test_other_servers_read_whose_client_certificates_are_good_here(tmp_path: Path):
+    path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+    async with reached(tmp_path) as it:
+        code, found = await it.call("GET", path)
+        assert (code, found["data"]) == (200, {"client-ca-file": it.server.pki.ca.read_text()})
+
+
 async def test_a_wrong_token_is_unauthorized_everywhere(tmp_path: Path):
     async with reached(tmp_path) as it:
         for path in ("/api/v1/pods", "/healthz"):
