@@ -9,6 +9,8 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
+from dray.api.textcache import cache_texts
+
 SECONDS: Final = "2006-01-02T15:04:05Z07:00"
 MICROSECONDS: Final = "2006-01-02T15:04:05.000000Z07:00"
 
@@ -46,6 +48,9 @@ def from_epoch(seconds: float) -> str:
     return format_time(datetime.fromtimestamp(seconds, UTC))
 
 
+@cache_texts(
+    maxsize=4096
+)  # everybody who looks at an object that is being deleted asks when it has to be gone
 def to_epoch(text: str) -> float:
     """Epoch seconds of a timestamp with seconds or fractions of them."""
     return parse_time(text).timestamp()

@@ -42,6 +42,7 @@ from dray.node.prober import NoProbes, ProberManager
 from dray.node.quirks import Quirks
 from dray.node.recovery import RecoveredPod
 from dray.node.services import NoServices, ServiceLister, Services
+from dray.node.status_manager import ReportTimes
 from dray.node.volume_manager import NoVolumes, VolumeManager
 from dray.runtimes.interface import Runtime
 
@@ -147,6 +148,7 @@ class Agent:
         health = can.runs_programs and self._quirks.shows_device_health
         return PodDependencies(
             client=client,
+            report_times=ReportTimes(),
             runtime=self.runtime,
             clock=clock,
             node=node,

@@ -53,7 +53,7 @@ from dray.node.pod_status import NodeFacts, pod_status
 from dray.node.prober import Probes, ResultUpdate
 from dray.node.recovery import RecoveredPod
 from dray.node.services import Services
-from dray.node.status_manager import StatusManager
+from dray.node.status_manager import ReportTimes, StatusManager
 from dray.node.volume_manager import MountedVolumes, MountError, PodVolumes
 from dray.runtimes.interface import (
     ContainerConfig,
@@ -79,6 +79,7 @@ class PodDependencies:
     """What the workers of one node's pods have in common. The agent builds it once."""
 
     client: Client
+    report_times: ReportTimes
     runtime: Runtime
     clock: Callable[[], float]
     node: NodeFacts
@@ -117,7 +118,7 @@ class PodWorker:
         self.state = PodState()
         self.mounted_volumes: MountedVolumes | None = None
         self._wake = asyncio.Event()
-        self._reporter = StatusManager(dependencies.client)
+        self._reporter = StatusManager(dependencies.client, dependencies.report_times)
         self._work: asyncio.Task[None] | None = None  # what is being done to get the pod going
         self._pre_stop_done: set[str] = set()  # containers whose preStop hook has been run
         self._probes: dict[str, asyncio.Task[None]] = {}

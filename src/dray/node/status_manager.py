@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,23 @@ log = logging.getLogger(__name__)
 _RETRY = Backoff(initial=0.1, factor=2.0, maximum=10.0, jitter=0.2)
 #: Seconds that a report waits while more is about to change: most pods run, or are gone, by then, and one write is enough.
 SETTLE_SECONDS = 0.1
+#: It waits longer where reports take long, so that a server that has too much to do does not get more of them.
+MOST_SETTLE_SECONDS = 1.0
+_WORTH_WAITING = 3.0
+
+
+class ReportTimes:
+    """How long reports take at the moment: one for all pods of a node."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def took(self, seconds: float) -> None:
+        self._last = seconds
+
+    @property
+    def settle_seconds(self) -> float:
+        return max(SETTLE_SECONDS, min(_WORTH_WAITING * self._last, MOST_SETTLE_SECONDS))
 
 
 class StatusManager:
@@ -32,8 +50,9 @@ class StatusManager:
     stays in memory until the garbage collector looks for it.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, times: ReportTimes) -> None:
         self._client = client
+        self._times = times
         self._changed = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
         self._reported: PodStatus = {}
@@ -68,7 +87,7 @@ class StatusManager:
 
     async def _let_settle(self, unsettled: Callable[[], bool]) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SETTLE_SECONDS):
+            async with asyncio.timeout(self._times.settle_seconds):
                 while unsettled():
                     await self._changed.wait()
                     self._changed.clear()
@@ -81,12 +100,14 @@ class StatusManager:
                 return
             metadata = pod["metadata"]
             patch: Pod = {"metadata": {"uid": metadata["uid"]}, "status": status}
+            began = time.monotonic()
             try:
                 self._answer = await self._client.patch_status(
                     PODS, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC
                 )
             except (NotFound, Conflict):
                 return  # it is gone, or another one of its name is there
+            self._times.took(time.monotonic() - began)
             self._reported = status
             failpoint("node.pod.reported")
 

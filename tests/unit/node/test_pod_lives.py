@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from dray.api.times import from_epoch
-from dray.client.client import Client, PatchType
+from dray.client.client import PatchType
 from dray.client.resources import PODS
 from dray.node import status_manager
 from dray.node.nodes import Nodes
 from dray.node.options import NodeOptions
 from dray.node.run import Options, run
-from dray.node.status_manager import StatusManager
+from dray.node.status_manager import ReportTimes, StatusManager
 from tests.support.fake_api import FakeAPIServer
 from tests.support.wait import wait_for
 
@@ -120,7 +120,7 @@ async def test_a_life_takes_two_reports_one_that_the_pod_runs_and_one_that_it_ha
 
 async def test_what_takes_its_time_to_end_is_reported_before(api: FakeAPIServer) -> None:
     """A report waits for what is about to change, but not for long."""
-    manager = StatusManager(api.client)
+    manager = StatusManager(api.client, ReportTimes())
     api.put(f"{PATH}/p", new_pod("p"))
     seen: Any = api.objects[f"{PATH}/p"]
     reporting = asyncio.create_task(
@@ -135,10 +135,18 @@ async def test_times_stand_still_while_the_watch_is_behind_what_was_reported(api
     """Otherwise each second a status would be another one, and be reported again."""
     api.put(f"{PATH}/p", new_pod("p"))
     seen: Any = dict(api.objects[f"{PATH}/p"])
-    manager = StatusManager(api.client)
+    manager = StatusManager(api.client, ReportTimes())
     assert manager.newest_status(seen) == {"phase": "Pending"}
     await manager.report(seen, lambda: {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"})
     assert manager.newest_status(seen)["startTime"] == "2026-01-01T00:00:00Z"
     # What others have written since then counts more.
-    await Client(api).patch_status(PODS, "ns", "p", {"status": {"phase": "Failed"}}, type=PatchType.MERGE)
+    await api.client.patch_status(PODS, "ns", "p", {"status": {"phase": "Failed"}}, type=PatchType.MERGE)
     assert manager.newest_status(dict(api.objects[f"{PATH}/p"]))["phase"] == "Failed"  # type: ignore[arg-type]
+
+
+def test_a_report_waits_longer_where_reports_take_long_but_never_for_long() -> None:
+    times, waits = ReportTimes(), []
+    for seconds in (0.0, 0.001, 0.2, 60.0, 0.001):
+        times.took(seconds)
+        waits.append(times.settle_seconds)
+    assert waits == pytest.approx([0.1, 0.1, 0.6, 1.0, 0.1])

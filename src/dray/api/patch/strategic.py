@@ -55,7 +55,7 @@ def _merge_map(original: Map, patch: Map, type_: Type) -> Map:
         elif deleting:
             if isinstance(merged.get(name), list) and isinstance(value, list):
                 merged[name] = _merge_list(merged[name], value, type_, name, deleting=True)
-        elif name in merged and _shape(merged[name]) == _shape(value):
+        elif name in merged and _same_shape(merged[name], value):
             _merge_member(merged, name, value, type_)
         else:
             _set(merged, name, _without_nulls(value))
@@ -83,6 +83,10 @@ def _set(merged: Map, name: str, value: Any) -> None:
         merged[name] = value
     else:
         merged.pop(name, None)
+
+
+def _same_shape(one: Any, other: Any) -> bool:
+    return type(one) is type(other) or _shape(one) == _shape(other)
 
 
 def _shape(value: Any) -> str:

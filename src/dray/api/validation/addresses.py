@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from dray.api.textcache import cache_texts
 from dray.api.validation import field
 from dray.api.validation.field import FieldError, Path
 
@@ -17,6 +18,7 @@ _BAD_IP: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _BAD_CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
+@cache_texts(maxsize=4096)  # those of a pod and its node are checked with every report of its status
 def parse(value: str) -> Address | None:
     """An address, read as leniently as old clients need: zeros may lead."""
     if "%" in value:
