@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from dray.api.errors import Conflict, NotFound
+from dray.api.errors import AlreadyExists, Conflict, NotFound, ServiceUnavailable
 from dray.api.quantity import Quantity
 from dray.app.server import RunningServer
 from dray.client.client import Client
@@ -29,6 +30,8 @@ PODS: Final = "/api/v1/namespaces/default/pods"
 MERGE: Final = "application/merge-patch+json"
 SCHEDULERS: Final = ("red", "blue")
 KINDS: Final = ("device", "share", "counter")
+#: Seconds for each step of a round.
+PATIENCE: Final = 60
 
 
 @dataclass
@@ -100,6 +103,8 @@ class Race:
             for number in range(count):
                 await self._round(number)
                 self.score.rounds += 1
+                if watching.done():
+                    watching.result()  # what it could not watch, nobody has checked
         finally:
             watching.cancel()
         self.score.conflicts = sum(map(_conflicts, self.servers))
@@ -112,7 +117,9 @@ class Race:
             order.reverse()
         await asyncio.gather(*(self._claim(client, name) for client, name, _ in order))
         await asyncio.gather(*(self._pod(client, name, scheduler) for client, name, scheduler in order))
-        winner = await wait_for(f"one of {names} to be placed", lambda: self._placed(names), pause=0.002)
+        winner = await wait_for(
+            f"one of {names} to be placed", lambda: self._placed(names), seconds=PATIENCE, pause=0.002
+        )
         self.score.wins[winner.partition("-")[0]] += 1
         await asyncio.gather(*(self._remove(client, name) for client, name, _ in order))
 
@@ -121,7 +128,7 @@ class Race:
         if self._kind == "share":
             request["capacity"] = {"requests": {"memory": "6Gi"}}
         spec = {"devices": {"requests": [{"name": "r", "exactly": request}]}}
-        await client.transport.request("POST", CLAIMS, body={"metadata": {"name": name}, "spec": spec})
+        await _create(client, CLAIMS, {"metadata": {"name": name}, "spec": spec})
 
     async def _pod(self, client: Client, name: str, scheduler: str) -> None:
         spec = {
@@ -129,11 +136,14 @@ class Race:
             "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "it"}]}}],
             "resourceClaims": [{"name": "it", "resourceClaimName": name}],
         }
-        await client.transport.request("POST", PODS, body={"metadata": {"name": name}, "spec": spec})
+        await _create(client, PODS, {"metadata": {"name": name}, "spec": spec})
 
     async def _placed(self, names: list[str]) -> str:
         for name in names:
-            pod = (await self._clients[0].transport.request("GET", f"{PODS}/{name}")).object
+            try:
+                pod = (await self._clients[0].transport.request("GET", f"{PODS}/{name}")).object
+            except ServiceUnavailable:
+                return ""
             if pod["spec"].get("nodeName"):
                 return name
         return ""
@@ -141,49 +151,42 @@ class Race:
     async def _remove(self, client: Client, name: str) -> None:
         """What kubelet and controllers do; the scheduler may be at work on the loser until its pod is gone."""
         transport = client.transport
-        await transport.request("DELETE", f"{PODS}/{name}", body={"gracePeriodSeconds": 0})
-        for path, body in (
-            (f"{CLAIMS}/{name}/status", {"status": {"allocation": None, "reservedFor": None}}),
-            (f"{CLAIMS}/{name}", {"metadata": {"finalizers": None}}),
-        ):
-            while True:
-                try:
-                    await transport.request("PATCH", path, body=body, content_type=MERGE)
-                    break
-                except Conflict:
-                    continue
-        await transport.request("DELETE", f"{CLAIMS}/{name}")
 
-        async def gone() -> bool:
-            try:
-                left = (await transport.request("GET", f"{CLAIMS}/{name}")).object
-            except NotFound:
-                return True
-            # A scheduler that was in the middle of a binding may have written again.
-            if left.get("status", {}).get("allocation"):
-                body = {"status": {"allocation": None, "reservedFor": None}}
-                await transport.request("PATCH", f"{CLAIMS}/{name}/status", body=body, content_type=MERGE)
-            await transport.request(
-                "PATCH", f"{CLAIMS}/{name}", body={"metadata": {"finalizers": None}}, content_type=MERGE
-            )
+        async def pod_gone() -> bool:
+            await transport.request("DELETE", f"{PODS}/{name}", body={"gracePeriodSeconds": 0})
             return False
 
-        await wait_for(f"claim {name} to go", gone)
+        async def claim_gone() -> bool:
+            left = (await transport.request("GET", f"{CLAIMS}/{name}")).object
+            # Anew each time: a scheduler that was in the middle of a binding may have written again.
+            if left.get("status", {}).get("allocation"):
+                body: dict[str, Any] = {"status": {"allocation": None, "reservedFor": None}}
+                await transport.request("PATCH", f"{CLAIMS}/{name}/status", body=body, content_type=MERGE)
+            body = {"metadata": {"finalizers": None}}
+            await transport.request("PATCH", f"{CLAIMS}/{name}", body=body, content_type=MERGE)
+            await transport.request("DELETE", f"{CLAIMS}/{name}")
+            return False
+
+        for what, look in ((f"pod {name}", pod_gone), (f"claim {name}", claim_gone)):
+            await wait_for(f"{what} to go", partial(_is_gone, look), seconds=PATIENCE)
 
     async def _watch(self) -> None:
-        """Every state of the claims, through the second server."""
+        """Every state of the claims, through the second server; a connection that ends leaves nothing out."""
         transport = self._clients[1].transport
         revision = (await transport.request("GET", CLAIMS)).object["metadata"]["resourceVersion"]
-        query = {"watch": "true", "resourceVersion": revision}
-        async with transport.watch(CLAIMS, query=query) as stream:
-            async for batch in stream:
-                for event in batch:
-                    name = event.object["metadata"]["name"]
-                    if event.type == "DELETED":
-                        self._claims.pop(name, None)
-                    else:
-                        self._claims[name] = event.object
-                    self._check(event.object["metadata"]["resourceVersion"])
+        while True:
+            query = {"watch": "true", "resourceVersion": revision}
+            with suppress(ServiceUnavailable):
+                async with transport.watch(CLAIMS, query=query) as stream:
+                    async for batch in stream:
+                        for event in batch:
+                            name = event.object["metadata"]["name"]
+                            revision = event.object["metadata"]["resourceVersion"]
+                            if event.type == "DELETED":
+                                self._claims.pop(name, None)
+                            else:
+                                self._claims[name] = event.object
+                            self._check(revision)
 
     def _check(self, revision: str) -> None:
         held: dict[str, list[str]] = {}
@@ -204,6 +207,30 @@ class Race:
         ]
         if any(wrong):
             self.score.double.append(f"at revision {revision}: {held}")
+
+
+async def _create(client: Client, path: str, body: dict[str, Any]) -> None:
+    """On a machine with too much to do etcd may answer too late, and nobody knows whether the object is there."""
+
+    async def created() -> bool:
+        try:
+            await client.transport.request("POST", path, body=body)
+        except AlreadyExists:
+            pass
+        except ServiceUnavailable:
+            return False
+        return True
+
+    await wait_for(f"{body['metadata']['name']} to be created", created, seconds=PATIENCE)
+
+
+async def _is_gone(look: Callable[[], Awaitable[bool]]) -> bool:
+    try:
+        return await look()
+    except NotFound:
+        return True
+    except (Conflict, ServiceUnavailable):
+        return False
 
 
 def _conflicts(server: RunningServer) -> int:
