@@ -1,35 +1,39 @@
-"""The units of deploy/three-machines, run as systemd would run them, with loopback addresses as machines."""
+"""The units of deploy/three-machines, run as systemd would run them, with network namespaces as machines."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.robustness import network
+from tests.robustness.network import Network
 from tests.support.paths import DRAY, ROOT
 from tests.support.wait import wait_for_sync
 
 UNITS = ROOT / "deploy" / "three-machines"
-ADDRESSES = {"one": "127.0.71.1", "two": "127.0.71.2", "three": "127.0.71.3"}
+SERVERS = ("one", "two", "three")
 
 
 class Machine:
     """One machine: its files below a directory, its units as processes."""
 
-    def __init__(self, name: str, directory: Path, etcd: str) -> None:
-        self.name = name
-        self.directory = directory / name
+    def __init__(
+        self, place: network.Machine, servers: Sequence[network.Machine], directory: Path, etcd: str
+    ):
+        self.directory = directory / place.name
+        self.command = place.command
         self._etcd = etcd
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        text = (UNITS / "machine.env").read_text().replace("MACHINE=one", f"MACHINE={name}")
-        text = text.replace("ADDRESS=10.0.0.1\n", f"ADDRESS={ADDRESSES.get(name, '')}\n")
+        text = (UNITS / "machine.env").read_text().replace("MACHINE=one", f"MACHINE={place.name}")
+        text = text.replace("ADDRESS=10.0.0.1\n", f"ADDRESS={place.address}\n")
         text += (UNITS / "node.env").read_text()
-        for number, address in enumerate(ADDRESSES.values(), 1):
-            text = text.replace(f"10.0.0.{number}:", f"{address}:")
+        for number, server in enumerate(servers, 1):
+            text = text.replace(f"10.0.0.{number}:", f"{server.address}:")
         pairs = (
             line.partition("=") for line in text.splitlines() if "=" in line and not line.startswith("#")
         )
@@ -52,7 +56,9 @@ class Machine:
         if unit == "dray-node":
             line = re.sub(r"--runtime \S+", "--runtime simulated --port 0", line)
         with (self.directory / f"{unit}.log").open("ab") as log:
-            self._running[unit] = subprocess.Popen([*shlex.split(line), *more], stdout=log, stderr=log)
+            self._running[unit] = subprocess.Popen(
+                self.command(*shlex.split(line), *more), stdout=log, stderr=log
+            )
 
     def lose(self) -> None:
         """The machine is gone."""
@@ -68,19 +74,27 @@ class Machine:
 
 @pytest.fixture
 def machines(tool: Callable[[str], str], tmp_path: Path) -> Iterator[dict[str, Machine]]:
-    found = {name: Machine(name, tmp_path, tool("etcd")) for name in (*ADDRESSES, "worker")}
-    subprocess.run([UNITS / "certificates.sh", tmp_path / "certificates", *ADDRESSES.values()], check=True)
-    for name, address in ADDRESSES.items():
-        folder = found[name].path("/etc/dray/etcd")
-        folder.mkdir(parents=True)
-        for file in (tmp_path / "certificates" / address).iterdir():
-            (folder / file.name).write_bytes(file.read_bytes())
-        (folder / "ca.crt").write_bytes((tmp_path / "certificates" / "ca.crt").read_bytes())
-    yield found
-    for machine in found.values():
-        machine.lose()
+    with Network(*SERVERS, "worker") as net:
+        servers = [net.machines[name] for name in SERVERS]
+        found = {
+            name: Machine(place, servers, tmp_path, tool("etcd")) for name, place in net.machines.items()
+        }
+        certificates = tmp_path / "certificates"
+        addresses = [server.address for server in servers]
+        subprocess.run([UNITS / "certificates.sh", certificates, *addresses], check=True)
+        for server in servers:
+            folder = found[server.name].path("/etc/dray/etcd")
+            folder.mkdir(parents=True)
+            for file in (certificates / "ca.crt", *(certificates / server.address).iterdir()):
+                (folder / file.name).write_bytes(file.read_bytes())
+        try:
+            yield found
+        finally:
+            for machine in found.values():
+                machine.lose()
 
 
+@pytest.mark.skipif(bool(why := network.unavailable()), reason=why or "namespaces can be made")
 def test_a_cluster_on_three_machines_goes_on_when_one_of_them_is_lost(
     machines: dict[str, Machine], tool: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -89,37 +103,28 @@ def test_a_cluster_on_three_machines_goes_on_when_one_of_them_is_lost(
 
     def kubectl(machine: str, *arguments: str, check: bool = True) -> str:
         config = machines[machine].path("/etc/dray/admin.kubeconfig")
-        line = [
-            tool("kubectl-1.36"),
-            "--kubeconfig",
-            str(config),
-            "--cache-dir",
-            str(tmp_path / "cache"),
-            *arguments,
-        ]
-        return subprocess.run(line, capture_output=True, text=True, check=check, timeout=30).stdout
+        line = (tool("kubectl-1.36"), "--kubeconfig", str(config), "--cache-dir", str(tmp_path / "cache"))
+        return subprocess.run(
+            machines[machine].command(*line, *arguments),
+            capture_output=True,
+            text=True,
+            check=check,
+            timeout=30,
+        ).stdout
 
-    for name in ADDRESSES:
+    for name in SERVERS:
         machines[name].start("etcd")
-    for name in ("one", "two"):
         machines[name].start("dray-server")
-    for name in ("one", "two"):
+    for name in SERVERS:
         ready = lambda name=name: kubectl(name, "get", "--raw", "/readyz", check=False) == "ok"  # noqa: E731
         wait_for_sync(f"the server of {name}", ready, pause=0.3, log=logs)
+    for name in ("one", "two"):
         machines[name].start("dray-scheduler")
         machines[name].start("dray-controllers")
+    config = machines["one"].path("/etc/dray/admin.kubeconfig")
+    token = (DRAY, "token", "create", "--print-join-command", "--kubeconfig", str(config))
     join = subprocess.run(
-        [
-            DRAY,
-            "token",
-            "create",
-            "--print-join-command",
-            "--kubeconfig",
-            machines["one"].path("/etc/dray/admin.kubeconfig"),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
+        machines["one"].command(*token), capture_output=True, text=True, check=True
     ).stdout.split()
     machines["worker"].start("dray-node", *join[4:], "--name", "worker")
     phase = ("get", "pods", "-o", "jsonpath={.items[*].status.phase}")

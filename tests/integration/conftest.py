@@ -14,7 +14,7 @@ from tests.support.kubectl import Kubectl
 from tests.support.node import API_SERVER, NODE_PROGRAM, Program
 from tests.support.process import DrayProcess, dray_process
 
-#: Which of the binaries in ``.tools/bin`` the tests start: ``DRAY_TEST_ETCD=etcd-3.5`` tries them on another version.
+#: The binary, in ``.tools/bin`` or on the ``PATH``, that tests start: ``DRAY_TEST_ETCD=etcd-3.6`` tries another version.
 ETCD = os.environ.get("DRAY_TEST_ETCD", "etcd")
 
 
@@ -48,26 +48,31 @@ def start_cluster(
 
 
 @pytest.fixture(scope="session")
-def etcd(tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    server = Etcd(tool(ETCD), tmp_path_factory.mktemp("etcd"))
+def etcd_binary(tool: Callable[[str], str]) -> str:
+    return tool(ETCD)
+
+
+@pytest.fixture(scope="session")
+def etcd(etcd_binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    server = Etcd(etcd_binary, tmp_path_factory.mktemp("etcd"))
     server.start()
     yield server
     server.stop()
 
 
 @pytest.fixture
-def fresh_etcd(tool: Callable[[str], str], tmp_path: Path) -> Iterator[Etcd]:
+def fresh_etcd(etcd_binary: str, tmp_path: Path) -> Iterator[Etcd]:
     """An etcd that a test may stop and start."""
-    server = Etcd(tool(ETCD), tmp_path)
+    server = Etcd(etcd_binary, tmp_path)
     server.start()
     yield server
     server.stop()
 
 
 @pytest.fixture
-def etcd_cluster(tool: Callable[[str], str], tmp_path: Path) -> Iterator[list[Etcd]]:
+def etcd_cluster(etcd_binary: str, tmp_path: Path) -> Iterator[list[Etcd]]:
     """Three members, any of which a test may stop."""
-    members = [Etcd(tool(ETCD), tmp_path, name=name) for name in ("one", "two", "three")]
+    members = [Etcd(etcd_binary, tmp_path, name=name) for name in ("one", "two", "three")]
     for member in members:
         member.launch(*(other for other in members if other is not member))
     for member in members:

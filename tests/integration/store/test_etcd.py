@@ -15,7 +15,7 @@ import pytest
 from dray.app import pki
 from dray.store.access import EtcdAccess
 from dray.store.etcd import EtcdStore
-from dray.store.etcd_api import compaction, connection
+from dray.store.etcd_api import alarms, compaction, connection
 from dray.store.etcd_api import rpc_pb2 as rpc
 from dray.store.etcd_api.connection import Connection
 from dray.store.interface import (
@@ -29,6 +29,7 @@ from dray.store.interface import (
     StoreUnavailable,
 )
 from tests.support.etcd import Etcd
+from tests.support.wait import wait_for
 
 
 @contextlib.asynccontextmanager
@@ -358,9 +359,9 @@ async def test_a_transaction_whose_answer_was_lost_is_known_by_everything_that_i
 # Access and health
 
 
-async def test_etcd_is_reached_with_tls_and_a_client_certificate(tool, tmp_path, monkeypatch):
+async def test_etcd_is_reached_with_tls_and_a_client_certificate(etcd_binary, tmp_path, monkeypatch):
     keys = pki.ensure(tmp_path / "pki", ["127.0.0.1"])
-    etcd = Etcd(tool("etcd"), tmp_path, tls=keys)
+    etcd = Etcd(etcd_binary, tmp_path, tls=keys)
     etcd.start()
     try:
         client = keys.leaf("admin")
@@ -420,8 +421,8 @@ async def test_user_and_password_open_etcd_and_a_token_that_ran_out_is_renewed(f
         )
 
 
-async def test_an_etcd_without_space_says_so(tool, tmp_path):
-    etcd = Etcd(tool("etcd"), tmp_path, options=["--quota-backend-bytes=2000000"])
+async def test_an_etcd_without_space_says_so(etcd_binary, tmp_path):
+    etcd = Etcd(etcd_binary, tmp_path, options=["--quota-backend-bytes=2000000"])
     etcd.start()
     try:
         async with opened(etcd.endpoint) as store:
@@ -432,5 +433,39 @@ async def test_an_etcd_without_space_says_so(tool, tmp_path):
             with pytest.raises(StoreFull, match="etcd has raised NOSPACE of member"):
                 await store.check_writable()
             assert await store.get("/0") is not None, "reading goes on"
+    finally:
+        etcd.stop()
+
+
+async def test_a_file_that_is_mostly_empty_and_an_alarm_are_told_once_in_the_log(
+    etcd_binary, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(alarms, "WORTH_DEFRAGMENTING", 2_000_000)
+    caplog.set_level("INFO", alarms.__name__)
+    etcd = Etcd(etcd_binary, tmp_path, options=["--quota-backend-bytes=16000000"])
+    etcd.start()
+
+    async def told(words: str) -> None:
+        await wait_for(f"the log to say {words!r}", lambda: any(words in said for said in caplog.messages))
+
+    try:
+        async with opened(etcd.endpoint) as store:
+            reporting = asyncio.create_task(alarms.report_periodically(store._connection, interval=0.02))
+            for n in range(30):
+                last = await store.create(f"/{n}", b"x" * 200_000)
+                revision = await store.delete(f"/{n}", expected=last)
+            await store.compact(revision)
+            for n in range(3):  # etcd counts pages as free once something is written after the compaction
+                await asyncio.sleep(0.2)
+                await store.create(f"/after/{n}", b"")
+            await told("etcdctl defrag gives the rest back")
+            with pytest.raises(StoreFull):
+                for n in range(400):
+                    await store.create(f"/{n}", b"x" * 200_000)
+            await told("etcd has raised NOSPACE of member")
+            await asyncio.sleep(0.2)
+            reporting.cancel()
+        assert sum("defrag gives" in message for message in caplog.messages) == 1
+        assert sum("NOSPACE" in message for message in caplog.messages) == 1
     finally:
         etcd.stop()
