@@ -70,6 +70,7 @@ class Report:
     bookings: Counter[str] = field(default_factory=Counter)  # of the clients that allocate themselves
     restarts: int = 0
     seconds: float = 0.0
+    signalled: bool = False  # somebody ended it before it had done what it was asked to
 
     def __str__(self) -> str:
         lines = [
@@ -80,6 +81,7 @@ class Report:
             f"{self.claims} revisions of claims with {self.gaps} gaps, {self.pods} pods ran, "
             f"{self.bookings['taken']} devices were booked beside them and {self.bookings['refused']} refused, "
             f"{self.restarts} parts that had ended were started again",
+            *(["ended early by a signal"] if self.signalled else []),
             *(f"VIOLATION {violation}" for violation in self.violations[:20]),
         ]
         return "\n".join(lines if self.violations else [*lines, "no violation"])
@@ -133,7 +135,7 @@ class _Run:
 
     def _stop(self) -> None:
         """Whoever ends a run early still learns what it has seen, and finds nothing left behind."""
-        self._stopped = True
+        self._stopped = self._report.signalled = True
 
     async def run(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dray.api.claims import FINALIZER
-from dray.api.errors import AlreadyExists, Conflict, Forbidden, StatusError
+from dray.api.errors import AlreadyExists, Conflict, Forbidden, StatusError, Unauthorized
 from dray.app.options import OptionError
 from dray.app.server import RunningServer
 from dray.client import resources
 from dray.client.client import Client
+from dray.client.http import HttpTransport
 from dray.client.leaderelection import LeaderElector
 from dray.server.routes import healthz
 from tests.support import several_servers
@@ -58,6 +60,29 @@ async def test_servers_that_start_at_once_are_one_cluster(fresh_etcd: Etcd, tmp_
             robot = await stack.enter_async_context(several_servers.client(reader, token=token))
             answer = (await robot.transport.request("POST", review, body={})).object
             assert answer["status"]["userInfo"]["username"] == "system:serviceaccount:default:robot"
+            leaf = issuer.pki.leaf("admin")
+            certified = Client(
+                HttpTransport(
+                    replace(
+                        several_servers.config(reader, token=""),
+                        certificate=leaf.certificate.read_bytes(),
+                        key=leaf.key.read_bytes(),
+                    )
+                )
+            )
+            stack.push_async_callback(certified.close)
+            answer = (await certified.transport.request("POST", review, body={})).object
+            assert "system:masters" in answer["status"]["userInfo"]["groups"]
+        await admin.transport.request("DELETE", "/api/v1/namespaces/default/serviceaccounts/robot")
+
+        async def refused() -> bool:
+            try:
+                await robot.transport.request("POST", review, body={})
+            except Unauthorized:
+                return True
+            return False
+
+        await wait_for("the token of an account that is gone to be refused", refused)
 
 
 async def test_a_data_directory_of_another_cluster_is_refused(fresh_etcd: Etcd, tmp_path: Path):
@@ -276,8 +301,6 @@ async def test_a_server_tells_how_its_etcd_is_and_recovers_by_itself(
 
 
 def _starting_at(first: Any, second: Any) -> Any:
-    from dray.client.http import HttpTransport
-
     transport = HttpTransport(several_servers.config(first, second))
     transport._current = 0
     return transport

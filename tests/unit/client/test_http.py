@@ -266,6 +266,26 @@ async def test_a_watch_whose_server_dies_is_unreachable():
             await anext(stream)
 
 
+async def test_clients_spread_over_the_servers_and_each_stays_with_its_own():
+    asked: list[str] = []
+
+    def answering(name: str):
+        async def handle(request, reader, writer):
+            asked.append(name)
+            writer.write(reply(200, {}))
+
+        return handle
+
+    async with http_peer(answering("one")) as one, http_peer(answering("two")) as two:
+        for _ in range(40):
+            transport = HttpTransport(Config(server=one.url, other_servers=(two.url,)))
+            for _ in range(3):
+                await transport.request("GET", "/x")
+            await transport.close()
+            assert len(set(asked[-3:])) == 1
+        assert 0 < asked.count("one") < len(asked)  # each of 40 chose the same: once in 10¹¹ runs
+
+
 async def test_a_watch_that_falls_silent_is_given_up_and_the_next_server_is_used(monkeypatch):
     monkeypatch.setattr("dray.client.http.WATCH_SILENCE", 0.05)
     asked: list[str] = []
