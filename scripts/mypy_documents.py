@@ -9,7 +9,10 @@ names, as in ``for name in ("spec", "status")``, ``get`` has the type of the val
 both before it decides, and take the display for a plain dict.
 
 **Patches.** A patch has the fields of the document, but may have any of them alone, null where a field is to go, and keys
-with a dollar for the server. So only the keys of a patch are checked, as far as it is written down in the call itself.
+with a dollar for the server. So only the keys of a patch are checked, as far as it is written down in the call that sends
+it or in ``Patch({...})``, whose context says of what it is a patch: ``def finished(pod: Pod) -> Patch[Pod]``.
+
+**Tables.** The keys of a ``FieldTable[Pod]({...})`` are names of fields anywhere within a Pod.
 """
 
 from __future__ import annotations
@@ -18,17 +21,20 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from mypy.nodes import ComparisonExpr, DictExpr, Expression, ListComprehension, ListExpr, StrExpr
-from mypy.plugin import MethodContext, MethodSigContext, Plugin
+from mypy.plugin import FunctionContext, MethodContext, MethodSigContext, Plugin
 from mypy.plugins.common import try_getting_str_literals
 from mypy.plugins.default import typed_dict_get_callback
 from mypy.types import (
+    AnyType,
     FunctionLike,
     Instance,
     LiteralType,
     TupleType,
     Type,
     TypedDictType,
+    TypeOfAny,
     TypeVarType,
+    UninhabitedType,
     UnionType,
     get_proper_type,
 )
@@ -40,11 +46,16 @@ WRITES: Final = frozenset(
 #: The methods that send some fields of it, and which of their arguments that is.
 PATCHES: Final = frozenset(f"dray.client.client.Client.{verb}" for verb in ("patch", "patch_status"))
 _PATCH: Final = 3
+_FIELDS: Final = "dray.api.fields"
+_ELEMENT_ORDER: Final = "$setElementOrder/"
 
 
 class DocumentPlugin(Plugin):
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         return _write if fullname in WRITES else None
+
+    def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
+        return {f"{_FIELDS}.Patch": _new_patch, f"{_FIELDS}.FieldTable": _new_table}.get(fullname)
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         if fullname in PATCHES:
@@ -111,17 +122,62 @@ def _patch(ctx: MethodContext) -> Type:
     return ctx.default_return_type
 
 
-def _check_patch(ctx: MethodContext, type_: Type, patch: Expression) -> None:
+def _new_patch(ctx: FunctionContext) -> Type:
+    if ctx.args[0]:
+        _check_patch(ctx, _stated(ctx), ctx.args[0][0])
+    return ctx.default_return_type
+
+
+def _new_table(ctx: FunctionContext) -> Type:
+    if ctx.args[0] and isinstance(table := ctx.args[0][0], DictExpr):
+        names: set[str] = set()
+        structs: list[TypedDictType] = []
+        _walk(_stated(ctx), names, structs)
+        for key, _ in table.items:
+            if isinstance(key, StrExpr) and key.value not in names and structs:
+                ctx.api.msg.typeddict_key_not_found(structs[0], key.value, key)
+    return ctx.default_return_type
+
+
+def _stated(ctx: FunctionContext) -> Type:
+    """Of what something is a patch or a table. Without it nothing could be checked, which is an error as well: where a
+    ``return`` has errors, mypy tries again as if the function's type were not known."""
+    document = get_proper_type(_document_of(ctx.default_return_type) or AnyType(TypeOfAny.unannotated))
+    if isinstance(document, UninhabitedType | AnyType):
+        ctx.api.fail("The context does not say of what document", ctx.context)
+    return document
+
+
+def _walk(type_: Type, names: set[str], structs: list[TypedDictType]) -> None:
+    """Collect the structs within a type, and the names of their fields."""
     known = get_proper_type(type_)
+    match known:
+        case TypedDictType() if known not in structs:
+            structs.append(known)
+            names.update(known.items)
+            for item in known.items.values():
+                _walk(item, names, structs)
+        case Instance():
+            for argument in known.args:
+                _walk(argument, names, structs)
+        case UnionType():
+            for item in known.items:
+                _walk(item, names, structs)
+
+
+def _check_patch(ctx: FunctionContext | MethodContext, type_: Type, patch: Expression) -> None:
+    known = get_proper_type(type_)
+    known = get_proper_type(known.upper_bound) if isinstance(known, TypeVarType) else known
     match patch:
         case DictExpr(items=items) if isinstance(known, TypedDictType):
             for key, value in items:
-                if not isinstance(key, StrExpr) or key.value.startswith("$"):
+                name = key.value.removeprefix(_ELEMENT_ORDER) if isinstance(key, StrExpr) else "$"
+                if name.startswith("$"):
                     continue
-                if key.value in known.items:
-                    _check_patch(ctx, known.items[key.value], value)
+                if name in known.items:
+                    _check_patch(ctx, known.items[name], value)
                 else:
-                    ctx.api.msg.typeddict_key_not_found(known, key.value, key)
+                    ctx.api.msg.typeddict_key_not_found(known, name, key)
         case DictExpr(items=items) if isinstance(known, Instance) and len(known.args) == 2:
             for _, value in items:
                 _check_patch(ctx, known.args[1], value)

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypedDict
 
-from dray.api.types.core import Pod
+from dray.api.fields import FieldTable, Patch
+from dray.api.types.core import Pod, PodStatus
 from dray.client.client import Client
 from dray.client.resources import LEASES, PODS, RESOURCE_CLAIMS
 
@@ -68,12 +69,34 @@ async def wrong_writes(client: Client, pod: Pod) -> None:
     [one["sepc"] for one in (await client.list(PODS)).items]  # wrong
 
 
+def wrong_patch(pod: Pod) -> Patch[Pod]:
+    status: Patch[PodStatus] = Patch({"conditions": [{"typ": "a"}]})  # wrong
+    status = Patch({"$setElementOrder/cnditions": [{"type": "a"}]})  # wrong
+    status = Patch({"$setElementOrder/conditions": [{"typ": "a"}]})  # wrong
+    return Patch({"metdata": {}, "status": status})  # wrong
+
+
+WRONG_TABLE: FieldTable[Pod] = FieldTable({"mountPaht": "a"})  # wrong
+
+
+def wrong_context() -> None:
+    Patch({"metadata": {}})  # wrong
+
+
 async def right_writes(client: Client, pod: Pod) -> None:
     made: Pod = await client.create(PODS, "default", {"metadata": {"name": "a"}, "spec": {"containers": []}})
     await client.update_status(PODS, "default", {**pod, "status": {"phase": "Failed"}})
     await client.patch(PODS, "default", "a", {"metadata": {"labels": {"any": None}}, "status": None})
     await client.patch_status(PODS, "default", "a", {"status": {"conditions": [{"type": "a", "$patch": "delete"}]}})
     await client.patch(PODS, "default", "a", [{"op": "add", "path": "/metadata/labels/a", "value": "b"}])
+
+
+def right_patch(pod: Pod) -> Patch[Pod]:
+    status: Patch[PodStatus] = Patch({"conditions": [{"type": "a", "$patch": "delete"}], "phase": None})
+    return Patch({"metadata": {"uid": "a"}, "status": status})
+
+
+RIGHT_TABLE: FieldTable[Pod] = FieldTable({"mountPath": "a", "uid": "b"})
 
 
 def right(claim: Claim, either: Claim | OldClaim, labels: dict[str, str], key: str) -> None:
@@ -115,7 +138,9 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     ids=lambda value: value.removesuffix("# wrong").strip() if isinstance(value, str) else "",
 )
 def test_a_misspelt_key_is_an_error(reported: dict[int, str], number: int, line: str) -> None:
-    assert any(words in reported[number] for words in ("has no key", "Extra key", "incompatible type"))
+    assert any(
+        words in reported[number] for words in ("has no key", "Extra key", "incompatible type", "of what")
+    )
 
 
 def test_nothing_else_is_an_error(reported: dict[int, str]) -> None:

@@ -14,6 +14,7 @@ from dray.cli.files import InputPath, read_text, read_yaml
 from dray.cli.options import files_option
 
 if TYPE_CHECKING:
+    from dray.api.types import Object
     from dray.convert import ParameterRule
 
 
@@ -148,7 +149,7 @@ def _from_cluster(kubeconfig: Path | None, context: str) -> list[_Source]:
     from dray.cli.config_flags import connect
     from dray.convert.collector import collect_manifests
 
-    async def read() -> list[dict[str, object]]:
+    async def read() -> list[Object]:
         async with connect(kubeconfig, context=context) as client:
             return await collect_manifests(client)
 

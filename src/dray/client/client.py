@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dray.api.types.policy import Eviction
 
 #: What a patch says: a part of a document, with null for what is to go. A JSON patch is a list of operations.
-Patch = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+PatchBody = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 PAGE_SIZE: Final = 500
 
@@ -195,7 +195,7 @@ class Client:
         resource: Resource[T],
         namespace: str,
         name: str,
-        patch: Patch,
+        patch: PatchBody,
         *,
         type: PatchType = PatchType.MERGE,
         subresource: str = "",
@@ -217,7 +217,7 @@ class Client:
         resource: Resource[T],
         namespace: str,
         name: str,
-        patch: Patch,
+        patch: PatchBody,
         *,
         type: PatchType = PatchType.MERGE,
         field_manager: str = "",

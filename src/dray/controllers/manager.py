@@ -208,7 +208,8 @@ class Options:
     version: EffectiveVersion = field(default_factory=EffectiveVersion)
     gates: Gates = field(default_factory=lambda: EffectiveVersion().gates())
     leader_election: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)  # what single controllers need, by their name
+    #: Keyword arguments of single controllers, by the controller's name.
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     clock: Callable[[], float] = time.time
     metrics: Metrics = field(default_factory=Metrics)
 

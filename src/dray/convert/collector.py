@@ -63,7 +63,7 @@ _NOTED: Final = (
 _TOKEN_VOLUME: Final = "kube-api-access-"
 
 
-async def collect_manifests(client: Client) -> list[dict[str, Any]]:
+async def collect_manifests(client: Client) -> list[Object]:
     """Classes, templates, claims and their parameters, and the workloads whose pods use claims.
 
     Objects that belong to a controller are left out, as it will create them anew.
@@ -75,9 +75,9 @@ async def collect_manifests(client: Client) -> list[dict[str, Any]]:
 
 async def _newest(
     client: Client, kinds: tuple[resources.Resource[Any], ...], versions: tuple[str, ...]
-) -> list[dict[str, Any]]:
+) -> list[Object]:
     """All objects of these kinds, each in the first of the versions that the server has."""
-    found: list[dict[str, Any]] = []
+    found: list[Object] = []
     for resource in kinds:
         for version in versions:
             items = await _list(client, resource.at(version))
@@ -87,18 +87,18 @@ async def _newest(
     return found
 
 
-async def _workloads(client: Client) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+async def _workloads(client: Client) -> list[Object]:
+    found: list[Object] = []
     for resource in _WORKLOADS:
         found += [item for item in await _list(client, resource) or () if _uses_claims(item)]
     return found
 
 
-def _uses_claims(document: dict[str, Any]) -> bool:
+def _uses_claims(document: Object) -> bool:
     return any(cast("PodSpec", spec).get("resourceClaims") for spec in pod_specs(document))
 
 
-async def _list(client: Client, resource: resources.Resource[Any]) -> list[dict[str, Any]] | None:
+async def _list(client: Client, resource: resources.Resource[Any]) -> list[Object] | None:
     try:
         listed = await client.list(resource)
     except NotFound:
@@ -107,14 +107,12 @@ async def _list(client: Client, resource: resources.Resource[Any]) -> list[dict[
     return [_as_manifest({**typed, **item}) for item in listed.items if controller_of(item) is None]
 
 
-def _as_manifest(document: dict[str, Any]) -> dict[str, Any]:
-    pod = cast("Pod", document)  # or any other kind: only of a pod the spec is looked at
-    metadata = _written_metadata(pod["metadata"])
-    manifest: dict[str, Any] = {
-        key: metadata if key == "metadata" else value for key, value in document.items() if key != "status"
-    }
-    if pod["kind"] == "Pod":
-        manifest["spec"] = _unscheduled(pod["spec"])
+def _as_manifest(document: Object) -> Object:
+    # Or any other kind: only of a pod the spec is looked at.
+    manifest = cast("Pod", {key: value for key, value in document.items() if key != "status"})
+    manifest["metadata"] = _written_metadata(manifest["metadata"])
+    if manifest["kind"] == "Pod":
+        manifest["spec"] = _unscheduled(manifest["spec"])
     return manifest
 
 
@@ -161,7 +159,7 @@ def _references(document: Any) -> Iterator[Reference]:
         yield Reference.of(reference, obj["metadata"].get("namespace") or "")
 
 
-async def _parameters(client: Client, references: list[Reference]) -> list[dict[str, Any]]:
+async def _parameters(client: Client, references: list[Reference]) -> list[Object]:
     """The objects of drivers' own kinds that classes and claims refer to."""
     wanted = [r for r in dict.fromkeys(references) if r.group != "resource.k8s.io"]
     if not wanted:
@@ -173,7 +171,7 @@ async def _parameters(client: Client, references: list[Reference]) -> list[dict[
             resource = await discovery.find(await _preferred(client, group), kind)
             if resource is None:
                 continue
-            document = await client.get(resource, namespace, name)
+            document: Object = await client.get(resource, namespace, name)
         except StatusError:
             continue  # the conversion notes what it could not find
         found.append(_as_manifest({"apiVersion": resource.api_version, "kind": kind, **document}))

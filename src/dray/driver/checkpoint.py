@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from dray import atomicfile
 from dray.driver.model import ClaimRef, DeviceID
@@ -34,7 +34,7 @@ class _EntryState(TypedDict):
     devices: Sequence[_DeviceState]
     done: bool
     spec: Spec | None
-    data: Mapping[str, Any]
+    data: Mapping[str, Any]  # whatever the driver keeps
 
 
 class _CheckpointState(TypedDict):
@@ -107,7 +107,11 @@ class Checkpoint:
 
     def write(self, entries: Mapping[str, Entry], *, wait: bool = True) -> None:
         """After a loss of power nothing counts as done: that something is need not ``wait`` for the disk."""
-        inner = {"version": 1, "boot": checkpoint.boot_id(), "claims": [asdict(e) for e in entries.values()]}
+        inner: _CheckpointState = {
+            "version": 1,
+            "boot": checkpoint.boot_id(),
+            "claims": [cast("_EntryState", asdict(e)) for e in entries.values()],
+        }
         text = json.dumps(inner)
         written: _CheckpointFile = {"data": text, "checksum": zlib.crc32(text.encode())}
         atomicfile.write(self.path, json.dumps(written).encode(), mode=0o600, durable=True, wait=wait)

@@ -148,7 +148,9 @@ class Writer:
         return out
 
     def _encode(self, document: DeviceMetadata) -> bytes:
-        documents = ({**document, "apiVersion": f"{GROUP}/{version}"} for version in self._versions)
+        documents: list[DeviceMetadata] = [
+            {**document, "apiVersion": f"{GROUP}/{version}"} for version in self._versions
+        ]
         return "".join(json.dumps(one, indent=2) + "\n" for one in documents).encode()
 
     def _directory(self, ref: ClaimRef) -> Path:

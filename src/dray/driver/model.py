@@ -117,7 +117,7 @@ class Device:
     binds_to_node: bool = False
     binding_conditions: Sequence[str] = ()
     binding_failure_conditions: Sequence[str] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict)  # fields of newer releases, by their names
 
     @property
     def rich(self) -> bool:
@@ -221,7 +221,7 @@ class Allocated:
     request: str
     admin: bool = False
     consumed: Mapping[str, str] = field(default_factory=dict)
-    config: Sequence[Mapping[str, Any]] = ()
+    config: Sequence[Mapping[str, Any]] = ()  # opaque parameters
     binding_conditions: Sequence[str] = ()
 
     @property

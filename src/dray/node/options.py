@@ -6,7 +6,7 @@ import os
 import platform
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,14 +87,14 @@ class NodeOptions:
     @classmethod
     def simulated(cls, name: str, **changes: Any) -> NodeOptions:
         """A node without files and sockets."""
-        defaults: dict[str, Any] = {
-            "name": name,
-            "paths": HostPaths.below(Path("/nonexistent")),
-            "drivers": False,
-            "pod_resources": False,
-            "capacity": {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"},
-        }
-        return cls(**{**defaults, **changes})
+        simulated = cls(
+            name=name,
+            paths=HostPaths.below(Path("/nonexistent")),
+            drivers=False,
+            pod_resources=False,
+            capacity={"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"},
+        )
+        return replace(simulated, **changes)
 
 
 def system_labels(options: NodeOptions) -> dict[str, str]:

@@ -18,12 +18,13 @@ from dray.client.discovery import Discovery
 from dray.client.informers import Informer
 from dray.client.resources import Resource
 from dray.explain.model import collector
+from dray.explain.model.snapshot import SnapshotField
 from dray.ui.cluster import LiveCluster
 
 #: What the page shows and explanations need. What drivers would publish once a class names them is not there yet.
 SHOWN: Final = tuple(name for name in collector.RESOURCES if name != "on_demand")
 #: What metrics are made of: what is counted, and what a pending pod may lack.
-COUNTED: Final = (
+COUNTED: Final[tuple[SnapshotField, ...]] = (
     "slices",
     "classes",
     "claims",
@@ -58,11 +59,11 @@ class Readable:
     gates: frozenset[str] | None
 
 
-async def readable(client: Client, *, namespace: str, fields: Collection[str] = SHOWN) -> Readable:
+async def readable(client: Client, *, namespace: str, fields: Collection[SnapshotField] = SHOWN) -> Readable:
     """Ask for one object of each kind, and so learn which may be read, and where."""
     discovery = Discovery(client)
 
-    async def rights(name: str) -> tuple[Rights | None, str]:
+    async def rights(name: SnapshotField) -> tuple[Rights | None, str]:
         """Where to read, and the kind if that is not everywhere."""
         served = await collector.served_resource(discovery, collector.RESOURCES[name])
         if served is None:

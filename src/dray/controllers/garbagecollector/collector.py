@@ -39,6 +39,7 @@ from dray.controllers.garbagecollector.graph import (
 from dray.controllers.garbagecollector.monitors import Monitors, monitored_resources
 
 if TYPE_CHECKING:
+    from dray.api.fields import Patch
     from dray.api.types import Object
     from dray.api.types.meta import ObjectMeta
 
@@ -263,8 +264,8 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
     async def _patch(
         self,
         identity: ObjectReference,
-        strategic: Object | dict[str, Any],
-        merge: Callable[[ObjectMeta], dict[str, Any]],
+        strategic: Patch[Object],
+        merge: Callable[[ObjectMeta], Patch[Object]],
     ) -> None:
         resource, namespace = self._address(identity)
         client = self.context.client
@@ -279,12 +280,20 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
         self, identity: ObjectReference, latest: ObjectMeta, policy: deletion.PropagationPolicy
     ) -> None:
         resource, namespace = self._address(identity)
-        options: dict[str, Any] = {"uid": identity.uid, "propagation": policy}
+
+        async def delete(*, version: str = "") -> None:
+            await self.context.client.delete(
+                resource,
+                namespace,
+                identity.name,
+                uid=identity.uid,
+                propagation=policy,
+                resource_version=version,
+            )
+
         try:
             try:
-                await self.context.client.delete(
-                    resource, namespace, identity.name, resource_version=latest["resourceVersion"], **options
-                )
+                await delete(version=latest["resourceVersion"])
             except Conflict:
                 # Changes that leave the owners alone must not keep an object alive.
                 current = await metadata.get(self.context.client, resource, namespace, identity.name)
@@ -292,7 +301,7 @@ class GarbageCollector(Controller[AttemptToDelete | AttemptToOrphan]):
                     "ownerReferences"
                 ):
                     raise
-                await self.context.client.delete(resource, namespace, identity.name, **options)
+                await delete()
         except NotFound:
             self._report(self.graph.absent(identity))
 

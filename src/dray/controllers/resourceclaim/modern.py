@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from dray.api import claims
 from dray.api.groups.resource.classic import bridge
@@ -49,7 +49,7 @@ class ModernGeneration(Generation["ResourceClaim", "ResourceClaimTemplate"]):
 
     def new_group_claim(self, group: PodGroup, entry: str, template: ResourceClaimTemplate) -> ResourceClaim:
         """The claim to create for an entry of a group."""
-        stand_in = cast("Pod", {"metadata": group["metadata"], "spec": {}})
+        stand_in: Pod = {"metadata": group["metadata"], "spec": {"containers": []}}
         return group_claim(group, entry, template, self.new_claim(stand_in, entry, template))
 
     def is_of_this_generation(self, claim: ResourceClaim) -> bool:

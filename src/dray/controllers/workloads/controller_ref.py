@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dray.api.errors import Invalid, NotFound
+from dray.api.fields import Patch
 from dray.api.objects import controller_of
 from dray.api.selectors import label_selector
 from dray.client.client import Client, PatchType
@@ -97,10 +98,9 @@ async def _adopt(
 
 async def _release(client: Client, of: Resource[T], one: T, owner: str, finalizers: Sequence[str]) -> None:
     metadata = one["metadata"]
-    changes: dict[str, Any] = {
-        "uid": metadata["uid"],
-        "ownerReferences": [{"$patch": "delete", "uid": owner}],
-    }
+    changes: Patch[ObjectMeta] = Patch(
+        {"uid": metadata["uid"], "ownerReferences": [{"$patch": "delete", "uid": owner}]}
+    )
     if finalizers:
         changes["$deleteFromPrimitiveList/finalizers"] = list(finalizers)
     with contextlib.suppress(NotFound, Invalid):

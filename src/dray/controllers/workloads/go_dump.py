@@ -10,14 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from dray.api.fields import FieldTable
 from dray.api.release import Release
 from dray.api.schema.loader import type_of
 from dray.api.schema.model import Field, ListOf, MapOf, Scalar, Struct, Type
 
+if TYPE_CHECKING:
+    from dray.api.types.core import PodTemplateSpec, RBDVolumeSource
+
 #: Fields that Go calls otherwise than JSON, apart from the first letter.
-_GO_NAMES: Final[Mapping[str, str]] = {
+_GO_NAMES: Final[FieldTable[PodTemplateSpec]] = FieldTable({
     "apiGroup": "APIGroup", "apiVersion": "APIVersion", "awsElasticBlockStore": "AWSElasticBlockStore",
     "cephfs": "CephFS", "chapAuthDiscovery": "DiscoveryCHAPAuth", "chapAuthSession": "SessionCHAPAuth", "csi": "CSI",
     "diskURI": "DataDiskURI", "dnsConfig": "DNSConfig", "dnsPolicy": "DNSPolicy", "endpoints": "EndpointsName",
@@ -29,15 +33,17 @@ _GO_NAMES: Final[Mapping[str, str]] = {
     "seLinuxChangePolicy": "SELinuxChangePolicy", "seLinuxOptions": "SELinuxOptions",
     "serviceAccount": "DeprecatedServiceAccount", "sslEnabled": "SSLEnabled", "storageos": "StorageOS",
     "tcpSocket": "TCPSocket", "tty": "TTY", "uid": "UID", "wwids": "WWIDs",
-}  # fmt: skip
+})  # fmt: skip
 #: And those that differ in one struct only.
-_GO_NAMES_IN: Final[Mapping[str, Mapping[str, str]]] = {
-    "RBDVolumeSource": {
-        "image": "RBDImage",
-        "monitors": "CephMonitors",
-        "pool": "RBDPool",
-        "user": "RadosUser",
-    },
+_GO_NAMES_IN: Final[Mapping[str, FieldTable[RBDVolumeSource]]] = {
+    "RBDVolumeSource": FieldTable(
+        {
+            "image": "RBDImage",
+            "monitors": "CephMonitors",
+            "pool": "RBDPool",
+            "user": "RadosUser",
+        }
+    ),
 }
 _ZERO_TIME: Final = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -45,10 +51,10 @@ _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T"
 _QUANTITY: Final = re.compile(r"(-?)0*+([0-9]*+)(?:\.([0-9]*+))?([KMGTPE]i|[numkMGTPE]?|[eE][-+]?[0-9]+)")
 
 
-def dump_for_hash(document: Mapping[str, Any], release: Release) -> str:
+def dump_for_hash(template: PodTemplateSpec, release: Release) -> str:
     """A pod template with all the fields that a release has."""
     kind = type_of("core/v1.PodTemplateSpec", release)
-    return f"({kind.go}){_value(kind, document)}"
+    return f"({kind.go}){_value(kind, template)}"
 
 
 def _typed(field: Field, value: Any) -> str:
@@ -90,8 +96,12 @@ def _layout(kind: Struct) -> Sequence[tuple[str, str, Any]]:
     """Go's names for a struct's members. One that is embedded has a type and members of its own; JSON flattens it."""
     found: list[tuple[str, str, Any]] = []
     for field in kind.fields:
-        special = _GO_NAMES_IN.get(field.via[-1] if field.via else kind.short, {})
-        name = special.get(field.name) or _GO_NAMES.get(field.name) or field.name[0].upper() + field.name[1:]
+        special = _GO_NAMES_IN.get(field.via[-1] if field.via else kind.short)
+        name = (
+            (special and special.get(field.name))
+            or _GO_NAMES.get(field.name)
+            or field.name[0].upper() + field.name[1:]
+        )
         plain = (name, "", (field,))
         if not field.via:
             found.append(plain)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from dray.api.errors import AlreadyExists, NotFound
+from dray.api.fields import Patch
 from dray.api.release import Release
 from dray.client.client import Client
 from dray.client.informers import Informer
@@ -29,19 +30,19 @@ _LONGEST_PREFIX: Final = 223
 _GO_ESCAPES: Final = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 #: The short name of a remembered template, given what is remembered, its owner, and how often names have collided.
-RevisionHash = Callable[[Mapping[str, Any], "DaemonSet | StatefulSet", int | None], str]
+RevisionHash = Callable[["Patch[StatefulSet]", "DaemonSet | StatefulSet", int | None], str]
 
 
 class Collision(Exception):
     """Another template has the name that this one should get."""
 
 
-def revision_data(owner: DaemonSet | StatefulSet) -> dict[str, Any]:
-    """What a revision remembers: a patch that brings the template back."""
-    return {"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}
+def revision_data(owner: DaemonSet | StatefulSet) -> Patch[StatefulSet]:
+    """What a revision remembers: a patch that brings the template back. That of a DaemonSet looks the same."""
+    return Patch({"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}})
 
 
-def hash_of_data(data: Mapping[str, Any], owner: DaemonSet | StatefulSet, collisions: int | None) -> str:
+def hash_of_data(data: Patch[StatefulSet], owner: DaemonSet | StatefulSet, collisions: int | None) -> str:
     """How StatefulSets name their revisions: by the very bytes that are remembered."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return pod_template_hash.safe_encode(
@@ -52,7 +53,7 @@ def hash_of_data(data: Mapping[str, Any], owner: DaemonSet | StatefulSet, collis
 def hash_of_template(release: Release) -> RevisionHash:
     """How DaemonSets do: by the template, as their release knows it."""
 
-    def digest(data: Mapping[str, Any], owner: DaemonSet | StatefulSet, collisions: int | None) -> str:
+    def digest(data: Patch[StatefulSet], owner: DaemonSet | StatefulSet, collisions: int | None) -> str:
         return pod_template_hash.compute_hash(owner["spec"]["template"], collisions, release)
 
     return digest

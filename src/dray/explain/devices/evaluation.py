@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.allocation import DeviceID, Features
 from dray.allocation.devices import Device
@@ -14,6 +14,9 @@ from dray.allocation.selectors import cel_device, expression
 from dray.cel.environment.devices import MAX_COST, Outcome
 from dray.explain.devices.selectors import SelectorAttribute, group_devices, selector_attributes
 from dray.explain.devices.states import compiled
+
+if TYPE_CHECKING:
+    from dray.explain.model.documents import EvaluationDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Evaluation:
     seconds: float
     asked: tuple[SelectorAttribute, ...]
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> EvaluationDocument:
         return {
             "expression": self.source,
             "matching": [str(one) for one in self.matching],

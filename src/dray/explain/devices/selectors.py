@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dray.allocation import Features
 from dray.allocation.devices import Device
@@ -19,6 +19,9 @@ from dray.cel import CompileError
 from dray.cel.environment.devices import split_name
 from dray.explain.devices.equivalence import DeviceGroups, EquivalentDevices, evaluate_selector
 from dray.explain.devices.states import compiled, value_of
+
+if TYPE_CHECKING:
+    from dray.explain.model.documents import SelectorAttributeDocument, SelectorConditionDocument
 
 Table = Literal["attributes", "capacity"]
 
@@ -37,7 +40,7 @@ class SelectorAttribute:
     missing: int  # devices that do not have it
     suggestion: str = ""  # a name or value that may have been meant
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> SelectorAttributeDocument:
         return {
             "name": self.name,
             "table": self.table,
@@ -58,7 +61,7 @@ class SelectorCondition:
     error: str = ""  # what it fails with on some device
     failing: str = ""  # that device
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> SelectorConditionDocument:
         return {"source": self.source, "true": self.true, "false": self.false, "error": self.error}
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from dray.allocation import DeviceID, Features, counters
 from dray.allocation.devices import Device
@@ -23,6 +23,7 @@ from dray.explain.model.cluster import Cluster
 
 if TYPE_CHECKING:
     from dray.api.types import resource
+    from dray.explain.model.documents import DeviceDocument, StateCounts, SummaryDocument
 
 _LARGE = re.compile(r"(?<![\w.])\d{7,}(?![\w.])")
 
@@ -78,7 +79,7 @@ class DeviceView:
     document: resource.Device = field(repr=False)
 
     @property
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, object]:
         return {name: value_of(value) for name, value in (self.document.get("attributes") or {}).items()}
 
     @property
@@ -89,7 +90,7 @@ class DeviceView:
     def taints(self) -> list[str]:
         return list(map(taint_text, self.document.get("taints") or ()))
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> DeviceDocument:
         return {
             "driver": self.id.driver,
             "pool": self.id.pool,
@@ -190,12 +191,9 @@ class Summary:
     total: int
     states: Mapping[DeviceState, int]
 
-    def as_document(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "total": self.total,
-            **{state.value: count for state, count in self.states.items()},
-        }
+    def as_document(self) -> SummaryDocument:
+        counts = cast("StateCounts", {state.value: count for state, count in self.states.items()})
+        return {"name": self.name, "total": self.total, **counts}
 
 
 def summaries(groups: Iterable[tuple[str, DeviceState]]) -> list[Summary]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dray.api.objects import clone
 from dray.api.quirks import APIQuirks
@@ -17,6 +17,7 @@ from dray.explain.model.manifests import Manifest
 
 if TYPE_CHECKING:
     from dray.api.types import Object
+    from dray.explain.model.documents import FindingDocument
 
 NOW = "1970-01-01T00:00:00Z"  # validation compares with it only what a manifest cannot have yet
 
@@ -38,7 +39,7 @@ class Finding:
     line: int = 1
     subject: str = ""  # kind and name
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> FindingDocument:
         return {
             "rule": self.rule,
             "level": self.level.value,

@@ -107,7 +107,7 @@ def anonymize(snapshot: Snapshot) -> Snapshot:
 
 def _kept(document: T, fields: Iterable[str]) -> T:
     """The document with these fields alone."""
-    entries = cast("Mapping[str, Any]", document)
+    entries = cast("Mapping[str, object]", document)
     return cast("T", {key: entries[key] for key in fields if key in entries})
 
 
@@ -358,15 +358,16 @@ def _volume(names: _Names, volume: PersistentVolume) -> PersistentVolume:
 
 def _storage_class(names: _Names, storage_class: StorageClass) -> StorageClass:
     return {
-        **_kept(storage_class, _TYPE),
+        **_kept(storage_class, (*_TYPE, "volumeBindingMode")),
         "metadata": _metadata(names, storage_class, "storage"),
-        "volumeBindingMode": storage_class.get("volumeBindingMode"),  # type: ignore[typeddict-item]
     }
 
 
 def _without_messages(conditions: Iterable[T]) -> list[T]:
     return [
-        cast("T", {key: value for key, value in cast("Mapping[str, Any]", one).items() if key != "message"})
+        cast(
+            "T", {key: value for key, value in cast("Mapping[str, object]", one).items() if key != "message"}
+        )
         for one in conditions
     ]
 

@@ -36,7 +36,7 @@ from dray.client.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from dray.explain.model.snapshot import Snapshot
+from dray.explain.model.snapshot import Snapshot, SnapshotField
 
 if TYPE_CHECKING:
     from typing import TypedDict
@@ -57,7 +57,7 @@ _RULE_VERSIONS: Final = ("v1beta2", "v1alpha3")
 _CLASSIC_VERSIONS: Final = ("v1alpha2", "v1alpha1")
 _HUBS: Final = ("v1", "v1alpha2")  # of each generation
 #: Field of a snapshot → the resource whose objects it holds.
-RESOURCES: Final[Mapping[str, Resource[Any]]] = {
+RESOURCES: Final[Mapping[SnapshotField, Resource[Any]]] = {
     "slices": RESOURCE_SLICES,
     "classes": DEVICE_CLASSES,
     "claims": RESOURCE_CLAIMS,

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.allocation import DeviceID
 from dray.explain.devices.selectors import SelectorAttribute, SelectorCondition
+
+if TYPE_CHECKING:
+    from dray.explain.model.documents import (
+        BestNodeDocument,
+        ExplanationDocument,
+        NodeGroupDocument,
+        RemovedDevicesDocument,
+        RequestExplanationDocument,
+    )
 
 
 class Outcome(Enum):
@@ -36,7 +45,7 @@ class RemovedDevices:
     conditions: tuple[SelectorCondition, ...] = ()
     holders: tuple[str, ...] = ()  # who has them
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> RemovedDevicesDocument:
         return {
             "cause": self.cause,
             "detail": self.detail,
@@ -58,7 +67,7 @@ class BestNode:
     usable: int
     if_freed: int  # on any one node, if nobody had devices and none were tainted
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> BestNodeDocument:
         return {"name": self.name, "usable": self.usable, "ifFreed": self.if_freed}
 
 
@@ -80,7 +89,7 @@ class RequestExplanation:
     def named(self) -> str:
         return f"request {self.request} of claim {self.claim}"
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> RequestExplanationDocument:
         return {
             "claim": self.claim,
             "request": self.request,
@@ -105,7 +114,7 @@ class NodeGroup:
     causes: tuple[str, ...]  # node causes, devices aside
     devices: tuple[str, ...]  # what allocation finds there
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> NodeGroupDocument:
         return {
             "nodes": self.count,
             "closest": self.closest,
@@ -131,7 +140,7 @@ class Explanation:
     def well(self) -> bool:
         return self.outcome not in (Outcome.PENDING, Outcome.REFUSED, Outcome.STUCK)
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> ExplanationDocument:
         return {
             "subject": self.subject,
             "outcome": self.outcome.value,

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 
@@ -67,8 +67,14 @@ _SNAPSHOT: Final = re.compile(
     rb'\s*\{\s*"apiVersion"\s*:\s*"(dray\.dev/[^"]*)"\s*,\s*"kind"\s*:\s*"Snapshot"'
 )
 
+#: The lists of objects in a snapshot.
+SnapshotField = Literal[
+    "namespaces", "nodes", "pods", "classes", "slices", "claims", "templates", "taint_rules", "volume_claims",
+    "volumes", "storage_classes", "events", "on_demand", "groups", "classic_claims", "classic_templates",
+    "classic_slices", "resource_classes", "claim_parameters", "class_parameters", "scheduling_contexts",
+]  # fmt: skip
 #: Field of the snapshot → kind of its objects.
-KINDS: Final[Mapping[str, str]] = {
+KINDS: Final[Mapping[SnapshotField, str]] = {
     "namespaces": "Namespace",
     "nodes": "Node",
     "pods": "Pod",
@@ -85,7 +91,7 @@ KINDS: Final[Mapping[str, str]] = {
     "groups": "PodGroup",
 }
 #: The same for the kinds of the classic API.
-CLASSIC_KINDS: Final[Mapping[str, str]] = {
+CLASSIC_KINDS: Final[Mapping[SnapshotField, str]] = {
     "classic_claims": "ResourceClaim",
     "classic_templates": "ResourceClaimTemplate",
     "classic_slices": "ResourceSlice",
@@ -277,7 +283,7 @@ def _parsed(data: bytes, name: str) -> Snapshot | None:
     except msgspec.DecodeError as error:
         raise SnapshotError(f"{name}: damaged snapshot: {error}") from None
     for kind in (*KINDS, *CLASSIC_KINDS):
-        objects = content.get(kind) or []
+        objects: Sequence[Object] = content.get(kind) or []
         if not isinstance(objects, list) or not all(
             isinstance(one, dict) and isinstance(one.get("metadata"), dict) for one in objects
         ):

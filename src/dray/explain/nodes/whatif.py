@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dray.api import claims as pod_claims
 from dray.api.identity import DeviceID, ObjectKey, device_id, object_key
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dray.api.types.meta import ObjectMeta
     from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
     from dray.api.types.resource_v1alpha2 import ResourceClaim as ClassicClaim
+    from dray.explain.model.documents import DeviceGrantDocument, PodPlacementDocument
     from dray.placement.cache.pods import PodInfo
     from dray.placement.policies.model import NodeState, Request
 
@@ -42,7 +43,7 @@ class DeviceGrant:
     request: str
     device: DeviceID
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> DeviceGrantDocument:
         return {"claim": self.claim, "request": self.request, "device": str(self.device)}
 
 
@@ -56,7 +57,7 @@ class PodPlacement:
     problem: str = ""
     undecided: tuple[str, ...] = ()  # classic claims, for the controllers of their drivers to allocate
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> PodPlacementDocument:
         return {
             "pod": self.pod,
             "node": self.node,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 from urllib.parse import quote
 
 from dray.explain.lint.rules import RULES
@@ -12,7 +12,59 @@ from dray.explain.lint.validation import Finding
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def sarif(findings: Sequence[Finding], *, version: str) -> dict[str, Any]:
+SarifLog = TypedDict("SarifLog", {"$schema": str, "version": str, "runs": "Sequence[Run]"})
+
+
+class Text(TypedDict):
+    text: str
+
+
+class Rule(TypedDict):
+    id: str
+    shortDescription: Text
+
+
+class Driver(TypedDict):
+    name: str
+    version: str
+    rules: Sequence[Rule]
+
+
+class Tool(TypedDict):
+    driver: Driver
+
+
+class ArtifactLocation(TypedDict):
+    uri: str
+
+
+class Region(TypedDict):
+    startLine: int
+
+
+class PhysicalLocation(TypedDict):
+    artifactLocation: ArtifactLocation
+    region: Region
+
+
+class Location(TypedDict):
+    physicalLocation: PhysicalLocation
+
+
+class Result(TypedDict):
+    ruleId: str
+    ruleIndex: int
+    level: str
+    message: Text
+    locations: Sequence[Location]
+
+
+class Run(TypedDict):
+    tool: Tool
+    results: Sequence[Result]
+
+
+def sarif(findings: Sequence[Finding], *, version: str) -> SarifLog:
     return {
         "$schema": _SCHEMA,
         "version": "2.1.0",
@@ -33,7 +85,7 @@ def sarif(findings: Sequence[Finding], *, version: str) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding) -> dict[str, Any]:
+def _result(finding: Finding) -> Result:
     return {
         "ruleId": finding.rule,
         "ruleIndex": list(RULES).index(finding.rule),

@@ -129,11 +129,13 @@ def _value(pod: Pod, source: EnvVarSource, sources: Sources, node: Mapping[str, 
 def field_value(pod: Pod, path: str, node: Mapping[str, str]) -> str:
     """A field of the pod, as the downward API offers it."""
     metadata, spec = pod["metadata"], pod["spec"]
-    maps = {"labels": metadata.get("labels") or {}, "annotations": metadata.get("annotations") or {}}
+    maps = {
+        "metadata.labels": metadata.get("labels") or {},
+        "metadata.annotations": metadata.get("annotations") or {},
+    }
     if match := _FIELD.fullmatch(path):
-        return str(maps[match.group(1)].get(match.group(2), ""))
-    if path in ("metadata.labels", "metadata.annotations"):
-        pairs = maps[path.partition(".")[2]]
+        return str(maps[f"metadata.{match.group(1)}"].get(match.group(2), ""))
+    if (pairs := maps.get(path)) is not None:
         return "\n".join(f'{k}="{_go_escaped(v)}"' for k, v in sorted(pairs.items()))
     if path in node:
         return node[path]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dray.api import objects
 from dray.api.errors import Conflict, NotFound, StatusError
+from dray.api.fields import Patch
 from dray.api.pods import controller_reference
 from dray.client.client import Client, PatchType
 from dray.client.resources import CLASSIC_RESOURCE_CLAIMS, POD_SCHEDULING_CONTEXTS
@@ -113,10 +114,12 @@ class ClassicWriter:
 
     async def unreserve(self, pod: PodInfo, claim: ResourceClaim) -> None:
         metadata = claim["metadata"]
-        patch = {
-            "metadata": {"uid": metadata["uid"]},
-            "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
-        }
+        patch: Patch[ResourceClaim] = Patch(
+            {
+                "metadata": {"uid": metadata["uid"]},
+                "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
+            }
+        )
         try:
             await self.client.patch_status(
                 self.claims, metadata["namespace"], metadata["name"], patch, type=PatchType.STRATEGIC

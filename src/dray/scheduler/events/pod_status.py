@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, cast
 
 from dray.api import pods
+from dray.api.fields import Patch
 from dray.client.client import Client, PatchType
 from dray.client.resources import PODS
 from dray.placement.cache.pods import PodInfo
@@ -37,7 +38,7 @@ class PodStatusWriter:
         metadata: ObjectMeta = {"uid": pod.uid, "resourceVersion": version} if version else {"uid": pod.uid}
         fields: dict[str, object] = {**status}
         fields.update(dict.fromkeys(clears))
-        patch = {"metadata": metadata, "status": fields}
+        patch: Patch[Pod] = Patch({"metadata": metadata, "status": fields})
         return await self._client.patch_status(PODS, pod.namespace, pod.name, patch, type=PatchType.STRATEGIC)
 
     def condition(self, pod: PodInfo, condition: PodCondition) -> PodCondition | None:

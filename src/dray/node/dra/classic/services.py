@@ -5,7 +5,7 @@ The kubelet sends what the allocation of a claim says (its resource handles). Th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dray.kubelet_api.services import NODE_V1ALPHA1, NODE_V1ALPHA3, Service
@@ -74,7 +74,7 @@ def _named(claim: ClaimRef) -> dict[str, str]:
     return {"namespace": claim.namespace, "claim_name": claim.name, "claim_uid": claim.uid}
 
 
-def _handle(service: Service, handle: ResourceHandle) -> Mapping[str, Any]:
+def _handle(service: Service, handle: ResourceHandle) -> dict[str, object]:
     if handle.structured is None or service is NODE_V1ALPHA1:
         return {"resource_handle": handle.data}
     from dray.kubelet_api.structured import handle_message
