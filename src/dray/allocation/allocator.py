@@ -116,20 +116,9 @@ def allocate(
     if not search.run():
         message = INVALID_POOLS if any(pool.invalid for pool in pools) else CANNOT_ALLOCATE
         return Unallocatable(message, pools, usage, node, wanted, features)
-    return Plan(
-        [
-            results.allocation_result(
-                claim,
-                [
-                    device_allocation
-                    for device_allocation in state.device_allocations
-                    if device_allocation.choice.claim is claim
-                ],
-                [choice.request for choice in search.chosen if choice.claim is claim],
-                node,
-                features,
-                new_share_id,
-            )
-            for claim in wanted
-        ]
-    )
+    found = []
+    for claim in wanted:
+        devices = [one for one in state.device_allocations if one.choice.claim is claim]
+        chosen = [choice.request for choice in search.chosen if choice.claim is claim]
+        found.append(results.allocation_result(claim, devices, chosen, node, features, new_share_id))
+    return Plan(found)

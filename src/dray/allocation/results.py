@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dray.allocation.errors import AllocationError
@@ -123,9 +124,7 @@ def _node_selector(
         device = device_allocation.device_in_pool.device
         selection = device.available_on
         if selection.name or device.binds_to_node:
-            name = (node.get("metadata") or {}).get("name") or ""
-            only: NodeSelectorRequirement = {"key": "metadata.name", "operator": "In", "values": [name]}
-            return {"nodeSelectorTerms": [{"matchFields": [only]}]}
+            return _only_on((node.get("metadata") or {}).get("name") or "")
         terms = (selection.selector or {}).get("nodeSelectorTerms") or ()
         if len(terms) > 1:
             name = (claim.document.get("metadata") or {}).get("name") or ""
@@ -141,6 +140,12 @@ def _node_selector(
     if fields:
         common["matchFields"] = fields
     return {"nodeSelectorTerms": [common]} if common else None
+
+
+@lru_cache(maxsize=4096)  # one for all claims that are allocated on a node
+def _only_on(node: str) -> NodeSelector:
+    named: NodeSelectorRequirement = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {"nodeSelectorTerms": [{"matchFields": [named]}]}
 
 
 def _extend(requirements: list[NodeSelectorRequirement], more: Iterable[NodeSelectorRequirement]) -> None:

@@ -22,6 +22,7 @@ class Store(Generic[T]):
         #: All objects, as a live view: copy it before an ``await``.
         self.values: Callable[[], ValuesView[T]] = self._objects.values
         self._indexes: dict[str, tuple[IndexFunc[T], _Index]] = {}
+        self._functions: tuple[IndexFunc[T], ...] = ()  # of the indexes, in their order
         #: By object: the values it is found under in each index, in the order of the indexes.
         self._values: dict[NamespacedName, list[Sequence[str]]] = {}
         for name, indexer in (indexers or {}).items():
@@ -52,6 +53,7 @@ class Store(Generic[T]):
             return
         index: _Index = {}
         self._indexes[name] = (indexer, index)
+        self._functions = (*self._functions, indexer)
         for place, obj in self._objects.items():
             values = indexer(obj) or ()
             self._values.setdefault(place, []).append(values)
@@ -63,12 +65,14 @@ class Store(Generic[T]):
         place = (metadata.get("namespace", ""), metadata["name"])
         old = self._objects.get(place)
         self._objects[place] = obj
-        if not self._indexes:
+        functions = self._functions
+        if not functions:
             return old
         before = self._values.get(place)
-        now = self._values[place] = [indexer(obj) or () for indexer, _ in self._indexes.values()]
+        now = [indexer(obj) or () for indexer in functions]
         if now == before:
             return old  # as after most changes: an index knows where objects are, not the objects
+        self._values[place] = now
         for number, (_, index) in enumerate(self._indexes.values()):
             if before is not None:
                 if before[number] == now[number]:

@@ -11,7 +11,7 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ from dray.scheduler.queue.pending_groups import PendingGroup
 from dray.scheduler.queue.pending_pods import PendingPods
 from dray.scheduler.queue.scheduling_queue import INITIAL_BACKOFF, MAX_BACKOFF, QueuedPodInfo, SchedulingQueue
 from dray.scheduler.quirks import SchedulerQuirks
+from dray.scheduler.workers import Work, Workers
 from dray.scheduler.writers import build_writers
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Scheduler:
         self._monotonic = monotonic
         self._rng = rng or random.Random()
         self._quirks = quirks = SchedulerQuirks.of(version, gates)
-        self._tasks: asyncio.TaskGroup | None = None
+        self._workers: Workers | None = None
         self._evaluator = ThreadPoolExecutor(max_workers=1, thread_name_prefix="selectors")
         self.metrics = metrics or Metrics()
         self.cluster = ClusterCache()
@@ -148,11 +149,12 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled. Informers must be running and synced."""
-        async with asyncio.TaskGroup() as self._tasks:
+        async with asyncio.TaskGroup() as tasks:
+            self._workers = Workers(tasks)
             self._group_cycles.begin()
-            self._tasks.create_task(self._flush_unschedulable(), name="scheduler-flush-unschedulable")
+            tasks.create_task(self._flush_unschedulable(), name="scheduler-flush-unschedulable")
             if self._quirks.reports_gated_pods:
-                self._tasks.create_task(self._report_gated(), name="scheduler-gates")
+                tasks.create_task(self._report_gated(), name="scheduler-gates")
             try:
                 while True:
                     await self._next()
@@ -291,18 +293,9 @@ class Scheduler:
     def _share_id(self) -> str:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
-    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
-        assert self._tasks is not None
-        task = self._tasks.create_task(self._guard(work))
-        # A task that is cancelled before it starts awaits nothing.
-        task.add_done_callback(lambda _: work.close())
-
-    async def _guard(self, work: Coroutine[Any, Any, object]) -> None:
-        """An error in the writes for one pod must not end the scheduler."""
-        try:
-            await work
-        except Exception:
-            log.exception("a write of the scheduler failed")
+    def _spawn(self, work: Work) -> None:
+        assert self._workers is not None
+        self._workers.spawn(work)
 
     # -- metrics ----------------------------------------------------------------------------------------------------
 

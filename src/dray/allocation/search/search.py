@@ -123,6 +123,16 @@ class Search:
             for device in pool.devices:
                 yield DeviceInPool(device, pool, part)
 
+    def _not_taken(self) -> Iterator[DeviceInPool]:
+        """The devices in order without those that claims have to themselves, of which there may be many."""
+        part_of = self._state.usage.of
+        for pool in self._pools:
+            part = part_of(pool.id)
+            taken = part.taken
+            for device in pool.devices:
+                if device.name not in taken:
+                    yield DeviceInPool(device, pool, part)
+
     # --- the search ---
 
     def run(self) -> bool:
@@ -163,7 +173,8 @@ class Search:
         missing = choice.count
         if not missing:
             return True
-        for device_in_pool in self._devices_in_pools():
+        untaken = self._policy.arrange is None and not choice.request.admin
+        for device_in_pool in self._not_taken() if untaken else self._devices_in_pools():
             if state.in_use(choice, device_in_pool) or not state.selects(choice, device_in_pool):
                 continue
             consumed_capacity = state.consumed_capacity(choice, device_in_pool)

@@ -83,7 +83,8 @@ class Node:
         self, identity: ObjectReference, owners: tuple[OwnerReference, ...] = (), *, virtual: bool = False
     ) -> None:
         self.identity = identity
-        self.owners = owners
+        self._owners = owners
+        self._owners_by_uid: dict[str, list[OwnerReference]] | None = None
         self.virtual = virtual
         self.deleting = False
         self.deleting_dependents = False
@@ -97,7 +98,7 @@ class Node:
     @owners.setter
     def owners(self, owners: tuple[OwnerReference, ...]) -> None:
         self._owners = owners
-        self._owners_by_uid: dict[str, list[OwnerReference]] | None = None
+        self._owners_by_uid = None
 
     def references_to(self, uid: str) -> Sequence[OwnerReference]:
         """Usually one: but an object may have thousands of owners, and each of them asks."""
@@ -197,9 +198,10 @@ class Graph:
             identity = ObjectReference(
                 kind, api_version, metadata.get("namespace", ""), metadata["name"], uid
             )
-            node = self._nodes[uid] = Node(identity, owners_of(metadata))
-            if node.owners:
-                effects += self._own(node, node.owners)
+            owners = owners_of(metadata)
+            node = self._nodes[uid] = Node(identity, owners)
+            if owners:
+                effects += self._own(node, owners)
         else:
             if node.virtual:
                 identity = ObjectReference(

@@ -183,9 +183,8 @@ class ResourceClaimController(Controller[WorkItem], Generic[Claim, Template]):
         """Whether a claim is to be created or reserved for the pod."""
         namespace = pod["metadata"]["namespace"]
         for entry in pod["spec"].get("resourceClaims") or ():
-            try:
-                wanted = claims.reference(pod, entry, fixed_names=self._fixed_names)
-            except claims.ClaimNotCreated:
+            wanted = claims.known_reference(pod, entry, fixed_names=self._fixed_names)
+            if wanted is None:
                 return True
             stuck = wanted.claim is None  # the pod turned out to need no claim for this entry
             if wanted.claim is None:

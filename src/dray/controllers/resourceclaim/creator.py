@@ -93,7 +93,8 @@ class ClaimCreator(Generic[Claim, Template]):
         found = None
         if (made := self.unobserved_claims.get(key)) is not None:
             return made
-        for claim in self._claims.by_index("owning pod", key.pod):
+        owned = self._claims.by_index("owning pod", key.pod)
+        for claim in owned:
             metadata = claim["metadata"]
             its_entry = (metadata.get("annotations") or {}).get(claims.POD_CLAIM_ANNOTATION)
             self._mutation_cache.pop(PodClaimKey(key.pod, its_entry or ""), None)  # an informer shows it now
@@ -101,7 +102,7 @@ class ClaimCreator(Generic[Claim, Template]):
                 found = metadata["name"]
         if found := found or (self._cached(key) if self._mutation_cache else None):
             return found
-        for claim in self._claims.by_index("owning pod", key.pod):
+        for claim in owned:
             if self._generation.is_unannotated_claim_for(claim, key.entry):
                 return claim["metadata"]["name"]
         return None
@@ -160,10 +161,8 @@ class ClaimCreator(Generic[Claim, Template]):
                 return None, False
             seen = claims.known_reference(pod, entry)
             return {"name": name, "resourceClaimName": shared}, seen is None or seen.claim != shared
-        try:
-            known = claims.reference(pod, entry, fixed_names=self._generation.names_follow_pods).claim
-        except claims.ClaimNotCreated:
-            known = ""
+        wanted = claims.known_reference(pod, entry, fixed_names=self._generation.names_follow_pods)
+        known = wanted.claim if wanted is not None else ""
         if known is None:
             return {"name": name}, False  # the pod turned out to need no claim for this entry
         claim = self._claims.get(pod["metadata"]["namespace"], known)

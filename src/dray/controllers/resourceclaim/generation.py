@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from dray.api import claims
 from dray.client.informers import Informer
 from dray.client.resources import PODS, RESOURCE_CLAIM_TEMPLATES, Resource
 from dray.controllers.controller import ControllerContext
@@ -37,12 +36,8 @@ def _named_claims(pod: Pod) -> list[str]:
     entries = pod["spec"].get("resourceClaims")
     if not entries:
         return []
-    namespace = pod["metadata"]["namespace"]
-    return [
-        f"{namespace}/{name}"
-        for entry in entries
-        if (name := claims.claim_and_template_names(entry)[0]) is not None
-    ]
+    names = [(entry.get("source") or entry).get("resourceClaimName") for entry in entries]
+    return [f"{pod['metadata']['namespace']}/{name}" for name in names if name is not None]
 
 
 def _groups_of_claims(pod: Pod) -> list[str]:

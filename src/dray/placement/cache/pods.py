@@ -269,6 +269,34 @@ class PodInfo(msgspec.Struct, eq=False):
         )
 
 
+#: The fields of a spec that a ``PodInfo`` is made from; of containers and volumes it reads only parts.
+_FIELDS: Final = (
+    "priority", "resources", "overhead", "tolerations", "nodeSelector", "affinity", "schedulingGroup", "resourceClaims",
+    "topologySpreadConstraints",
+)  # fmt: skip
+
+
+def _what_is_read(document: Pod) -> bytes:
+    """Equal for pods whose views differ in nothing but their metadata.
+
+    The rest of a spec may differ from pod to pod: the volume with the token of the service account has a name that is
+    drawn for each.
+    """
+    metadata, spec = document["metadata"], document["spec"]
+    field = spec.get
+    return content_key(
+        metadata["namespace"],
+        metadata.get("labels"),
+        [field(name) for name in _FIELDS],
+        [(c.get("resources"), c.get("ports")) for c in spec.get("containers") or ()],
+        [
+            (c.get("resources"), c.get("ports"), c.get("restartPolicy"))
+            for c in spec.get("initContainers") or ()
+        ],
+        [v["persistentVolumeClaim"] for v in spec.get("volumes") or () if "persistentVolumeClaim" in v],
+    )
+
+
 class PodInfoFactory:
     """Makes views of pods. Thousands of pods may be made from one template: their spec is read once."""
 
@@ -279,8 +307,7 @@ class PodInfoFactory:
         self._size = size
 
     def of(self, document: Pod) -> PodInfo:
-        metadata = document["metadata"]
-        key = content_key(metadata["namespace"], metadata.get("labels"), document["spec"])
+        key = _what_is_read(document)
         known = self._known.get(key)
         if known is not None:
             return known.of_another(document)

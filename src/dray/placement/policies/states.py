@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _KEPT = 100_000
 #: States of nodes that are remembered whether or not a node is in them: nodes come back to the states they had.
 _REMEMBERED = 4096
+_NOBODY: frozenset[Held] = frozenset()
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -76,7 +77,7 @@ class NodeStates:
                 self._columns.clear()
             columns = self._columns[pools] = _Columns(pools, self._kinds)
         free, in_use = columns.free(parts, usage)
-        held = _held(columns, parts) if self._sees_claims and in_use else frozenset()
+        held = _held(columns, parts) if self._sees_claims and in_use else _NOBODY
         offered, taken = node.allocatable, node.requested
         key = (
             taken.cpu, taken.memory, free, node.score_cpu, node.score_memory, in_use, held, id(columns.kinds),
@@ -128,11 +129,17 @@ class _Columns:
 
     def free(self, parts: list[PoolUsage], usage: Usage) -> tuple[tuple[int, ...], int]:
         """The free part of each device, and how many devices are in use."""
-        if all(part is UNUSED for part in parts):
+        idle, plain = True, len(self._names) == len(parts)
+        for part in parts:
+            if part is not UNUSED:
+                idle = False
+                if part.consumed or part.shares:
+                    plain = False
+        if idle:
             return self._idle, 0
         free: list[int] = []
         in_use = 0
-        if len(self._names) == len(parts) and not any(part.consumed or part.shares for part in parts):
+        if plain:
             for names, part in zip(self._names, parts, strict=True):
                 taken = part.taken
                 free += [0 if name in taken else WHOLE for name in names]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dray.api import objects
@@ -180,11 +180,12 @@ class PendingPods:
 
     def recheck(self, claim: Object) -> None:
         """Lift the gate of the pods that waited for this claim alone."""
+        groups, at_gate = self.groups, self.queue.at_gate
         for uid in self._users_of(claim):
-            if self.groups is not None and uid in self.groups:
-                self.groups.recheck(uid)
+            if groups is not None and uid in groups:
+                groups.recheck(uid)
                 continue
-            entry = self.queue.at_gate(uid)
+            entry = at_gate(uid)
             if entry is not None and not self._gate(entry.pod):
                 self.queue.update(entry.pod, gate="", may_help=True)
                 self.wakeup.set()
@@ -200,7 +201,7 @@ class PendingPods:
             return ""
         return framework.claims.pre_enqueue(pod)
 
-    def _users_of(self, claim: Object) -> set[str]:
+    def _users_of(self, claim: Object) -> Collection[str]:
         """The pods that name a claim, and the pod that owns it or the members of the group that does."""
         metadata = claim["metadata"]
         users = self._users.get((metadata["namespace"], metadata["name"]), ())
@@ -209,7 +210,7 @@ class PendingPods:
             return set(users)
         if self.groups is not None and owner["kind"] == "PodGroup":
             return {*users, *self.groups.waiting_members(metadata["namespace"], owner["name"])}
-        return {*users, owner["uid"]}
+        return {*users, owner["uid"]} if users else (owner["uid"],)
 
     def _link(self, pod: PodInfo) -> None:
         for name in pod.named_claims:

@@ -28,7 +28,18 @@ PARTS: dict[str, list[Any]] = {
         {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}},
         {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": PINNED}},
     ],
-    "volumes": [[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]],
+    "volumes": [
+        [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+        [{"name": "v", "emptyDir": {}}],
+    ],
+    "initContainers": [
+        [{"name": "i", "resources": {"requests": {"cpu": "3"}}}],
+        [{"name": "i", "resources": {"requests": {"cpu": "3"}}, "restartPolicy": "Always"}],
+        [{"name": "i", "ports": [{"hostPort": 80}], "restartPolicy": "Always"}],
+    ],
+    "resources": [{"requests": {"memory": "1Gi"}}],
+    "overhead": [{"cpu": "250m"}],
+    "schedulingGroup": [{"podGroupName": "g"}],
     "nodeName": ["n1", "n2"],
 }
 #: Functions and terms, which are the same only if nothing was read anew.
@@ -46,6 +57,8 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         "uid": draw(st.text(max_size=3)),
     }
     container = {"name": "c", "resources": {"requests": {"cpu": draw(st.sampled_from(["1", "2"]))}}}
+    if draw(st.booleans()):
+        container["ports"] = [{"hostPort": 80}]
     return {
         "metadata": {**metadata, "labels": labels} if labels else metadata,
         "spec": {"containers": [container], **{k: v for k, v in chosen.items() if v is not None}},
@@ -81,3 +94,16 @@ def test_a_pod_that_is_bound_keeps_its_requests(document):
     assert after.shape is before.shape
     assert after.document["spec"]["nodeName"] == "n1"
     assert before.document is document
+
+
+def test_pods_of_one_template_share_a_view_though_their_token_volumes_have_names_of_their_own():
+    def pod(number: int) -> dict[str, Any]:
+        volume = f"kube-api-access-{number}"
+        container = {"name": "c", "volumeMounts": [{"name": volume, "mountPath": "/var/run/secrets"}]}
+        spec = {"containers": [container], "volumes": [{"name": volume, "projected": {"sources": []}}]}
+        return {"metadata": {"name": f"p{number}", "namespace": "n", "uid": f"u{number}"}, "spec": spec}
+
+    views = PodInfoFactory()
+    first, second = views.of(pod(1)), views.of(pod(2))
+    assert second.shape is first.shape
+    assert (second.name, second.document) == ("p2", pod(2))
