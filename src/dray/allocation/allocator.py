@@ -85,6 +85,8 @@ class Unallocatable:
 class _Unmetered(AllocationState):
     """The state as if no device consumed counters, to find out whether they are what is missing."""
 
+    __slots__ = ()
+
     def consumes_counters(self, device_in_pool: DeviceInPool) -> bool:
         return False
 

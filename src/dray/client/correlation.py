@@ -30,7 +30,7 @@ SERIES_SECONDS: Final = 360.0
 
 
 #: Which object, in a form that can be compared; not its resourceVersion.
-Identity = tuple[tuple[str, object], ...]
+Identity = tuple[object, ...]
 E = TypeVar("E")
 
 

@@ -231,11 +231,15 @@ def _second(seconds: int) -> str:
 def _reference(resource: Resource[Any], obj: Object) -> tuple[ObjectReference, Identity]:
     """An object as events refer to it, and the same without its version, to be compared."""
     metadata = obj["metadata"]
-    reference: ObjectReference = {"apiVersion": resource.api_version, "kind": resource.kind}
-    for name in ("namespace", "name", "uid"):
-        if value := metadata.get(name):
-            reference[name] = value
-    identity = tuple(reference.items())
+    api_version, kind = resource.api_version, resource.kind
+    namespace, name, uid = metadata.get("namespace"), metadata.get("name"), metadata.get("uid")
+    reference: ObjectReference = {"apiVersion": api_version, "kind": kind}
+    if namespace:
+        reference["namespace"] = namespace
+    if name:
+        reference["name"] = name
+    if uid:
+        reference["uid"] = uid
     if version := metadata.get("resourceVersion"):
         reference["resourceVersion"] = version
-    return reference, identity
+    return reference, (api_version, kind, namespace or "", name or "", uid or "")

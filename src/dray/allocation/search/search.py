@@ -41,6 +41,10 @@ class Outcome(Enum):
 
 
 class Search:
+    __slots__ = (
+        "_arranged", "_deadline", "_monotonic", "_policy", "_pools", "_state", "chosen", "steps",
+    )  # fmt: skip
+
     def __init__(
         self,
         state: AllocationState,

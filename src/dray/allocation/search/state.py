@@ -88,6 +88,11 @@ class DeviceAllocation(msgspec.Struct, frozen=True):
 
 
 class AllocationState:
+    __slots__ = (
+        "_groups", "_left", "constraints", "device_allocations", "features", "in_flight", "node", "results", "shares",
+        "usage",
+    )  # fmt: skip
+
     def __init__(self, node: Node, claims: Sequence[Claim], usage: Usage, features: Features) -> None:
         self.node = node
         self.features = features

@@ -249,6 +249,12 @@ def group_claims(pod: PodInfo, group: PodGroupInfo, found: Iterable[ResourceClai
 class DeviceAttempt:
     """The claims of one pod in one attempt to schedule it."""
 
+    __slots__ = (
+        "_allocated", "_claim_cache", "_claims", "_extended_resource_claim", "_failures", "_group",
+        "_has_node_allocatable_devices", "_options", "_plugin", "_pod", "_resources", "_shared", "scores_matter", "shape",
+        "unallocated", "unavailable_claims",
+    )  # fmt: skip
+
     def __init__(
         self,
         plugin: DynamicResources,

@@ -275,7 +275,7 @@ class SchedulingQueue:
             self._activate(entry)
 
     def _is_backing_off(self, entry: QueuedPodInfo) -> bool:
-        return entry.last_attempt + self._backoff(entry.failures) > self._clock()
+        return bool(entry.failures) and entry.last_attempt + self._backoff(entry.failures) > self._clock()
 
     def _activate(self, entry: QueuedPodInfo) -> None:
         serial = next(self._serial)
