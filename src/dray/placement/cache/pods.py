@@ -190,7 +190,7 @@ class PodInfo(msgspec.Struct, eq=False):
     def updated(self, document: Pod) -> PodInfo:
         """The view of a newer version; cheap when only its status has changed, or it was bound."""
         if (document["metadata"].get("labels") or {}) != self.labels or not _same_spec(
-            document["spec"], self.document["spec"]
+            document, self.document
         ):
             return PodInfo(document)
         new = copy(self)
@@ -319,8 +319,12 @@ class PodInfoFactory:
         return pod
 
 
-def _same_spec(new: PodSpec, old: PodSpec) -> bool:
-    """Whether two specs are equal, except that the newer one may have a nodeName."""
+def _same_spec(document: Pod, known: Pod) -> bool:
+    """Whether two versions of a pod have equal specs, except that the newer one may have a nodeName."""
+    generation = document["metadata"].get("generation")
+    if generation and generation == known["metadata"].get("generation"):
+        return True  # every change of a spec but the binding makes a new generation
+    new, old = document["spec"], known["spec"]
     return new == old or ("nodeName" not in old and new == {**old, "nodeName": new.get("nodeName")})
 
 
