@@ -38,7 +38,7 @@ WARM_UP = 0.3
 
 class _Metadata(msgspec.Struct):
     name: str = ""
-    deletionTimestamp: str = ""
+    resourceVersion: str = ""
 
 
 class _Spec(msgspec.Struct):
@@ -139,7 +139,7 @@ class Soak:
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         for problem in ended:
-            if isinstance(problem, Exception):
+            if isinstance(problem, BaseException) and not isinstance(problem, asyncio.CancelledError):
                 raise problem
 
     async def _ask(self, method: str, path: str, body: object = None) -> Any:
@@ -165,14 +165,18 @@ class Soak:
             await self._ask("DELETE", f"{PODS}/{await self._running.get()}{query}")
 
     async def _watch(self, version: str) -> None:
-        path = f"{PODS}?watch=1&timeoutSeconds=86400&resourceVersion={version}"
-        async with self._session.get(path) as answer:
-            rest = b""
-            async for chunk in answer.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    self._note(_decode(line))
-        raise SystemExit("the watch of pods has ended")
+        while True:  # the server ends a watch after a time, and that of a client that reads too slowly
+            path = f"{PODS}?watch=1&timeoutSeconds=86400&resourceVersion={version}"
+            async with self._session.get(path) as answer:
+                rest = b""
+                async for chunk in answer.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        event = _decode(line)
+                        if event.type == "ERROR":
+                            raise SystemExit(f"the watch of pods has fallen behind: {line.decode()}")
+                        self._note(event)
+                        version = event.object.metadata.resourceVersion
 
     def _note(self, event: _Event) -> None:
         name, seen = event.object.metadata.name, event.object
