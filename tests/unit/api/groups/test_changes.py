@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from dray.api.scheme.kinds import Object
-from tests.unit.api.groups.test_objects import CONTEXT, read
+from tests.unit.api.groups.strategies import CONTEXT, read
 
 CUT = 130
 
