@@ -8,6 +8,8 @@ from functools import lru_cache, wraps
 from threading import Lock
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
+from dray.limiteddict import LimitedDict
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -15,20 +17,18 @@ _R = TypeVar("_R")
 _LONGEST: Final = 512
 
 
-class _Known(dict[str, _R]):
+class _Known(LimitedDict[str, _R]):
     """Looks up without a call of Python what is known, and makes what is not."""
 
-    __slots__ = ("_function", "_size")
+    __slots__ = ("_function",)
 
     def __init__(self, function: Callable[[str], _R], size: int) -> None:
+        super().__init__(size)
         self._function = function
-        self._size = size
 
     def __missing__(self, text: str) -> _R:
         made = self._function(text)
         if len(text) <= _LONGEST:
-            if len(self) >= self._size:
-                self.clear()
             self[text] = made
         return made
 

@@ -28,6 +28,7 @@ from dray.api.schema import Struct, zero
 from dray.api.textcache import cache_texts
 from dray.api.validation.cache import content_key
 from dray.api.validation.objectmeta import FIELD_MANAGER_LIMIT
+from dray.limiteddict import LimitedDict
 
 Entry = dict[str, Any]
 Object = dict[str, Any]
@@ -131,8 +132,7 @@ def write_entries(managers: Managers) -> list[Entry]:
 #: Upstream writes the fields of a struct or map first, then items by key, by value and by index.
 _KINDS_OF_ELEMENTS: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 _encode: Final = msgspec.json.Encoder().encode
-_in_order: dict[bytes | tuple[str, ...], FieldSet] = {}
-_MOST_REMEMBERED: Final = 1024
+_in_order: LimitedDict[bytes | tuple[str, ...], FieldSet] = LimitedDict(1024)
 _LONGEST_REMEMBERED: Final = 8192
 #: Owners and consumers are told apart by their uid: no other object has the same set.
 _KEYED_BY_UID: Final = rb'"k:{\"uid\":'
@@ -160,8 +160,6 @@ def _sorted(fields: FieldSet) -> FieldSet:
 def _remembered(key: bytes | tuple[str, ...], size: int, fields: FieldSet) -> FieldSet:
     found = _in_element_order(fields)
     if size <= _LONGEST_REMEMBERED:
-        if len(_in_order) >= _MOST_REMEMBERED:
-            _in_order.clear()
         _in_order[key] = found
     return found
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from dray.limiteddict import LimitedDict
+
 _LONG: Final = 64
 _MOST: Final = 128
 
 
-class _Memory(dict[Any, Any]):
+class _Memory(LimitedDict[Any, Any]):
     def __init__(self, make: Callable[[Any], Any]) -> None:
+        super().__init__(_MOST)
         self._make = make
 
     def __missing__(self, key: Any) -> Any:
         made = self._make(key)
         if isinstance(key, int) or (key is not None and len(key) < _LONG):
-            if len(self) >= _MOST:
-                self.clear()
             self[key] = made
         return made
 

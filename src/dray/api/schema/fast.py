@@ -18,6 +18,7 @@ from msgspec import Meta
 from dray.api import times
 from dray.api.quantity import Quantity
 from dray.api.schema.model import Field, ListOf, MapOf, Scalar, Struct, Type, UnionOf
+from dray.limiteddict import LimitedDict
 
 
 class Unsupported(Exception):
@@ -34,7 +35,7 @@ class _Quantity:
 
 
 _MOST_QUANTITIES: Final = 4096
-_quantities: dict[str, _Quantity] = {}
+_quantities: LimitedDict[str, _Quantity] = LimitedDict(_MOST_QUANTITIES)
 _zero_quantity = _Quantity("0")
 
 
@@ -43,8 +44,6 @@ def _decode_hook(type_: type, value: Any) -> _Quantity:
         raise ValueError("not a string")
     found = _quantities.get(value)
     if found is None:
-        if len(_quantities) >= _MOST_QUANTITIES:
-            _quantities.clear()
         found = _quantities[value] = _Quantity(str(Quantity.parse(value.strip())))
     return found
 

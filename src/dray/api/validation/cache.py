@@ -8,6 +8,8 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from dray.limiteddict import LimitedDict
+
 T = TypeVar("T")
 _encode: Final = msgspec.json.Encoder().encode
 _LONGEST: Final = 8192  # larger contents are rare, and not worth the room
@@ -52,11 +54,10 @@ class ValidationCache:
 class Interner:
     """Equal values held once. Thousands of devices have the same model and the same amount of memory."""
 
-    __slots__ = ("_known", "_size")
+    __slots__ = ("_known",)
 
     def __init__(self, size: int = 4096) -> None:
-        self._known: dict[bytes, Any] = {}
-        self._size = size
+        self._known: LimitedDict[bytes, Any] = LimitedDict(size)
 
     def one(self, value: T) -> T:
         """The value itself, or an equal one that was here before; neither may be changed from now on."""
@@ -65,7 +66,5 @@ class Interner:
             return value
         if (known := self._known.get(key)) is not None:
             return cast("T", known)
-        if len(self._known) >= self._size:
-            self._known.clear()
         self._known[key] = value
         return value

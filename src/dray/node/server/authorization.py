@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.errors import Forbidden, Unauthorized
 from dray.client.client import Client
+from dray.limiteddict import LimitedDict
 
 if TYPE_CHECKING:
     from dray.api.types.authentication import TokenReview, UserInfo
@@ -35,7 +36,7 @@ class Delegated:
         self._client = client
         self._node = node
         self._clock = clock
-        self._answers: dict[tuple[str, str, str], _Answer] = {}
+        self._answers: LimitedDict[tuple[str, str, str], _Answer] = LimitedDict(_MAX_ANSWERS)
 
     async def check(self, token: str, method: str, path: str) -> None:
         """Raises Unauthorized or Forbidden."""
@@ -47,8 +48,6 @@ class Delegated:
         known = self._answers.get(key)
         if known is None or known.until < self._clock():
             known = _Answer(self._clock() + _REMEMBERED, await self._review(token, verb, top))
-            if len(self._answers) >= _MAX_ANSWERS:
-                self._answers.clear()
             self._answers[key] = known
         if known.problem:
             raise known.problem

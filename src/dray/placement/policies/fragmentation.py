@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from math import exp
 
+from dray.limiteddict import LimitedDict
 from dray.placement.policies.model import (
     WHOLE,
     DevicePolicy,
@@ -55,7 +56,7 @@ class _OfKinds:
 
     def __init__(self, kinds: Kinds, typical: Sequence[TypicalRequest]) -> None:
         self.kinds = kinds  # kept, so that nobody else gets its identity
-        self._known: dict[tuple[int, tuple[int, ...]], float] = {}
+        self._known: LimitedDict[tuple[int, tuple[int, ...]], float] = LimitedDict(_KEPT)
         self._cpus = sorted({one.request.cpu for one in typical})
         #: where devices differ, each is looked at by itself
         self._mixed = len(set(kinds)) > 1
@@ -85,8 +86,6 @@ class _OfKinds:
         key = (level, free if self._mixed else tuple(sorted(free)))
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
             known = self._known[key] = self._work_out(level, key[1])
         return known
 

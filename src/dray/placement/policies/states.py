@@ -13,6 +13,7 @@ from dray.allocation.pools import Pool
 from dray.allocation.usage import UNUSED, PoolUsage, Usage
 from dray.api.quantity import Quantity
 from dray.cel import CompileError
+from dray.limiteddict import LimitedDict
 from dray.placement.policies.model import UNCLEAR, WHOLE, Held, Kinds, NodeState, Request
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class NodeStates:
         self._states: dict[Hashable, NodeState] = {}
         self._room = _REMEMBERED
         self._kinds: dict[Kinds, Kinds] = {}
-        self._columns: dict[tuple[Pool, ...], _Columns] = {}
+        self._columns: LimitedDict[tuple[Pool, ...], _Columns] = LimitedDict(_KEPT)
 
     def of(self, node: NodeInfo) -> NodeState:
         """The state of the node since it last changed. Nodes with one state are alike to every filter and score."""
@@ -73,8 +74,6 @@ class NodeStates:
     ) -> NodeState:
         columns = self._columns.get(pools)
         if columns is None:
-            if len(self._columns) >= _KEPT:
-                self._columns.clear()
             columns = self._columns[pools] = _Columns(pools, self._kinds)
         free, in_use = columns.free(parts, usage)
         held = _held(columns, parts) if self._sees_claims and in_use else _NOBODY
@@ -218,15 +217,13 @@ class Requests:
     def __init__(self, inventory: Inventory, features: Features) -> None:
         self._inventory = inventory
         self._features = features
-        self._known: dict[Hashable, Request] = {}
+        self._known: LimitedDict[Hashable, Request] = LimitedDict(_KEPT)
 
     def of(self, pod: PodInfo, claims: Sequence[ResourceClaim], shape: bytes | None) -> Request:
         """``claims``: those that are to be allocated; ``shape``: equal for pods whose claims ask for the same."""
         key = (pod.requests.cpu, pod.requests.memory, shape)
         known = self._known.get(key) if shape is not None or not claims else None
         if known is None:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
             known = self._known[key] = self._read(pod.requests.cpu, pod.requests.memory, claims)
         return known
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from dray.limiteddict import LimitedDict
 from dray.wire.messages import Query
 
 _VERBS = {
@@ -24,7 +25,7 @@ _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 #: Collections that objects were created in: most writes go to the same few. Anybody can send long paths, and many.
 _MOST_KNOWN: Final = 1024
 _LONGEST_KNOWN: Final = 512
-_known: dict[str, RequestInfo] = {}
+_known: LimitedDict[str, RequestInfo] = LimitedDict(_MOST_KNOWN)
 
 
 class RequestInfo(msgspec.Struct, frozen=True):
@@ -57,8 +58,6 @@ def request_info(method: str, path: str, query: Query) -> RequestInfo:
     if found is None:
         found = _read(method, path, query)
         if found.resource and not found.name and len(path) <= _LONGEST_KNOWN:
-            if len(_known) >= _MOST_KNOWN:
-                _known.clear()
             _known[path] = found
     return found
 
