@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 #: The bytes that an object may have in storage: etcd refuses larger requests.
 MOST_STORED: Final = 1536 << 10
+#: Generated names end in letters and digits of these; vowels and look-alikes are missing, so that no word comes out.
+SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+SUFFIX_LENGTH: Final = 5
 
 C = TypeVar("C", bound="AnyCondition")
 

@@ -7,14 +7,14 @@ how spec and status are kept apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from dray.api.golang import structs
 from dray.api.quirks import NEWEST_QUIRKS, APIQuirks
 from dray.api.release import Gates
 from dray.api.user import ANONYMOUS, UserInfo
 from dray.api.validation import field, names
-from dray.api.validation.cache import ValidationCache
+from dray.api.validation.cache import GeneratedName, ValidationCache
 from dray.api.validation.expressions import (
     Compiler,
     PolicyCompiler,
@@ -60,9 +60,16 @@ class Context(NamedTuple):
     validation_cache: ValidationCache | None = None  # results of costly checks
     version: str = ""  # of the API, in which the caller speaks
 
-    def once(self, what: str, check: Callable[[], Sequence[_R]], *parts: Any) -> Sequence[_R]:
+    def once(
+        self,
+        what: str,
+        check: Callable[[], Sequence[_R]],
+        *parts: Any,
+        generated: GeneratedName | None = None,
+    ) -> Sequence[_R]:
         """What a pure check finds in these parts, all that it looks at beside the gates and the compilers."""
-        return check() if self.validation_cache is None else self.validation_cache.once(what, check, *parts)
+        known = self.validation_cache
+        return check() if known is None else known.once(what, check, *parts, generated=generated)
 
 
 class UpdateStrategy(Generic[T]):
@@ -89,6 +96,16 @@ class UpdateStrategy(Generic[T]):
         return ()
 
 
+class Checked(NamedTuple):
+    """What is found in a new object. One that is refused is not warned about."""
+
+    problems: Sequence[FieldError]
+    warnings: Sequence[str] = ()
+
+
+NOTHING_FOUND: Final = Checked(())
+
+
 class Strategy(UpdateStrategy[T]):
     """How objects of a kind are created, changed and deleted: upstream's RESTCreateStrategy and RESTDeleteStrategy."""
 
@@ -105,6 +122,11 @@ class Strategy(UpdateStrategy[T]):
 
     def prepare_create(self, obj: T, ctx: Context) -> None:
         """Clear status, set generation, drop gated fields."""
+
+    def check(self, obj: T, ctx: Context) -> Checked:
+        """What ``validate`` and ``warn`` find."""
+        problems = self.validate(obj, ctx)
+        return Checked(problems, () if problems else self.warn(obj, ctx))
 
     def validate(self, obj: T, ctx: Context) -> Sequence[FieldError]:
         return ()

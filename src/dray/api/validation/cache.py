@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -15,12 +15,30 @@ _encode: Final = msgspec.json.Encoder().encode
 _LONGEST: Final = 8192  # larger contents are rare, and not worth the room
 
 
-def content_key(*parts: Any) -> bytes:
-    """What tells one content from another; empty if it is too long, or cannot be written down."""
+class GeneratedName(NamedTuple):
+    """A name in some content that was drawn at random, so that no other content has the same, and how often it is there
+    as a name that is compared with others of its sort and not looked at otherwise."""
+
+    name: str
+    places: int
+
+
+#: Stands for a generated name. JSON has no such byte.
+_SOME_NAME: Final = b"\0"
+
+
+def content_key(*parts: Any, generated: GeneratedName | None = None) -> bytes:
+    """What tells one content from another; empty if it is too long, or cannot be written down.
+
+    Contents that differ in a generated name alone have one key, unless the name is in other places too: which of the
+    names are the same is what checks compare, and that is the same in both.
+    """
     try:
         found = _encode(parts)
     except (TypeError, ValueError, RecursionError):
         return b""
+    if generated is not None and found.count(name := generated.name.encode()) == generated.places:
+        found = found.replace(name, _SOME_NAME)
     return found if len(found) <= _LONGEST else b""
 
 
@@ -37,9 +55,15 @@ class ValidationCache:
         self._lock = Lock()  # large objects are checked in a thread
         self._size = size
 
-    def once(self, what: str, check: Callable[[], Sequence[T]], *parts: Any) -> Sequence[T]:
-        """What ``check`` finds in ``parts``, all that it looks at."""
-        key = (what, content_key(*parts))
+    def once(
+        self,
+        what: str,
+        check: Callable[[], Sequence[T]],
+        *parts: Any,
+        generated: GeneratedName | None = None,
+    ) -> Sequence[T]:
+        """What ``check`` finds in ``parts``, all that it looks at. Generated names of one sort have one form."""
+        key = (what, content_key(*parts, generated=generated))
         if key in self._good:
             return ()
         found = check()

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal
 
 from dray.api.errors import BadRequest
+from dray.api.objects import SUFFIX_LENGTH, SUFFIX_LETTERS
 
 if TYPE_CHECKING:
     from dray.api.types.meta import ObjectMeta, OwnerReference
 
-#: Vowels and look-alikes are missing, so that no word comes out by accident.
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-_SUFFIX: Final = 5
 _MAX_NAME: Final = 63
 _SERVERS_OWN: Final[
     tuple[
@@ -31,7 +28,6 @@ _SERVERS_OWN: Final[
 
 _VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
-_random: Final = random.Random()
 _BEFORE: Final = (
     ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
     "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
@@ -45,8 +41,30 @@ _AFTER: Final = (
 
 def generate_name(base: str) -> str:
     """A name from a generateName prefix: five random characters, the prefix cut to leave room for them."""
-    cut = base[: _MAX_NAME - _SUFFIX]
-    return cut + "".join(_random.choices(_ALPHABET, k=_SUFFIX))
+    return base[: _MAX_NAME - SUFFIX_LENGTH] + _suffixes()
+
+
+class _Suffixes:
+    """Random suffixes of names. The kernel is asked for entropy a page at a time, not for each."""
+
+    def __init__(self) -> None:
+        self._letters = ""
+        self._at = 0
+
+    def __call__(self) -> str:
+        start = self._at
+        self._at = end = start + SUFFIX_LENGTH
+        if end > len(self._letters):
+            self._letters = os.urandom(4096).translate(_LETTERS, _UNEVEN).decode()
+            self._at = end = SUFFIX_LENGTH
+            start = 0
+        return self._letters[start:end]
+
+
+#: Bytes as letters. Some bytes are left out, so that every letter stands for as many as the others.
+_LETTERS: Final = bytes(ord(SUFFIX_LETTERS[byte % len(SUFFIX_LETTERS)]) for byte in range(256))
+_UNEVEN: Final = bytes(range(256 - 256 % len(SUFFIX_LETTERS), 256))
+_suffixes: Final = _Suffixes()
 
 
 class _Uids:

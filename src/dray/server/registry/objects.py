@@ -94,10 +94,11 @@ async def _check_and_insert(
 def _check_new(call: Call, obj: Object, ctx: Context) -> None:
     kind, rules = call.resource.kind, call.resource.kind.strategy
     meta_: ObjectMeta = obj["metadata"]
-    problems = [*_metadata_problems(call, meta_, ctx), *rules.validate(obj, ctx)]
-    if problems:
-        raise errors.invalid(kind.kind, kind.error_group, meta_.get("name", ""), problems)
-    for text in rules.warn(obj, ctx):
+    problems, checked = _metadata_problems(call, meta_, ctx), rules.check(obj, ctx)
+    if problems or checked.problems:
+        found = [*problems, *checked.problems]
+        raise errors.invalid(kind.kind, kind.error_group, meta_.get("name", ""), found)
+    for text in checked.warnings:
         call.request.warn(text)
     rules.canonicalize(obj)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.validation.cache import Interner, ValidationCache, content_key
+from dray.api.validation.cache import GeneratedName, Interner, ValidationCache, content_key
 
 
 def test_content_is_looked_at_once_if_nothing_was_found() -> None:
@@ -53,6 +53,18 @@ def test_what_is_too_long_or_cannot_be_written_is_not_remembered() -> None:
         memory.once("x", check, part)
         memory.once("x", check, part)
     assert len(looked) == 6
+
+
+def test_contents_that_differ_in_a_generated_name_alone_are_one():
+    def key(name: str, mounted: str, other: str = "") -> bytes:
+        content = {"volumes": [{"name": name}], "mounts": [{"name": mounted}], "other": other}
+        return content_key(content, generated=GeneratedName(name, 1 + (mounted == name)))
+
+    assert key("token-abcde", "token-abcde") == key("token-fghij", "token-fghij")
+    assert key("token-abcde", "token-abcde") != key("token-fghij", "token-abcde")
+    assert key("token-abcde", "x") == key("token-fghij", "x")
+    elsewhere = [key(name, name, other=f"as {name}") for name in ("token-abcde", "token-fghij")]
+    assert elsewhere[0] != elsewhere[1]
 
 
 def test_equal_values_are_held_once() -> None:

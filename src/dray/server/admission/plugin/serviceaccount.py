@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from dray.api.pods import MIRROR_ANNOTATION, containers
+from dray.api.pods import MIRROR_ANNOTATION, TOKEN_VOLUME, containers
 from dray.server.admission import CREATE, UPDATE, Attributes, RequestScope
 from dray.server.admission.listers import Listers
 from dray.server.admission.plugin.podreferences import secret_names
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _DEFAULT: Final = "default"
-_VOLUME: Final = "kube-api-access-"
 _ENFORCE: Final = "kubernetes.io/enforce-mountable-secrets"
 #: An hour, and some seconds by which a token's origin can be told.
 _SECONDS: Final = 3607
@@ -125,8 +124,8 @@ class ServiceAccount:
     def _mount(self, spec: PodSpec) -> None:
         """Give every container the token, unless it has something else in that place."""
         volumes = spec.get("volumes") or ()
-        present = next((v["name"] for v in volumes if v.get("name", "").startswith(_VOLUME)), None)
-        name = present or self._generate(_VOLUME)
+        present = next((v["name"] for v in volumes if v.get("name", "").startswith(TOKEN_VOLUME)), None)
+        name = present or self._generate(TOKEN_VOLUME)
         mounted = False
         for container in containers(spec):
             mounts = container.get("volumeMounts") or ()

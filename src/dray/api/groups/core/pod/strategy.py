@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from dray.api import pods
+from dray.api import objects, pods
 from dray.api.groups.core.pod.annotations import check_annotations
 from dray.api.groups.core.pod.binding import check_binding, set_condition
 from dray.api.groups.core.pod.containers import check_image_text
@@ -19,8 +20,10 @@ from dray.api.groups.core.pod.status import check_ephemeral_update, check_status
 from dray.api.groups.core.pod.update import check_annotation_changes, check_update
 from dray.api.groups.core.pod.warnings import warn_pod
 from dray.api.scheme.strategy import (
+    NOTHING_FOUND,
     SPEC,
     STATUS,
+    Checked,
     Context,
     Strategy,
     UpdateStrategy,
@@ -29,6 +32,7 @@ from dray.api.scheme.strategy import (
     update_generation,
 )
 from dray.api.validation import addresses, field, names
+from dray.api.validation.cache import GeneratedName
 from dray.api.validation.field import FieldError, Path
 
 if TYPE_CHECKING:
@@ -64,10 +68,19 @@ class _Checks:
         return found
 
 
-def _checked_parts(pod: Pod) -> tuple[object, ...]:
-    """All that the checks of a pod look at. Some volumes are named after it."""
-    meta, spec = pod["metadata"], pod["spec"]
-    return spec, meta.get("annotations"), meta.get("name") if spec.get("volumes") else ""
+def _generated_name(spec: PodSpec) -> GeneratedName | None:
+    """The name of the volume with the pod's token, and how often its containers mount it."""
+    for volume in spec.get("volumes") or ():
+        if _TOKEN_VOLUME.fullmatch(name := volume.get("name", "")):
+            places = 1
+            for container in pods.all_containers(spec):
+                for mount in container.get("volumeMounts") or ():
+                    places += mount.get("name") == name
+            return GeneratedName(name, places)
+    return None
+
+
+_TOKEN_VOLUME: Final = re.compile(f"{pods.TOKEN_VOLUME}[{objects.SUFFIX_LETTERS}]{{{objects.SUFFIX_LENGTH}}}")
 
 
 def _check_no_tokens(spec: PodSpec) -> list[FieldError]:
@@ -111,10 +124,24 @@ class PodStrategy(_Checks, Strategy["Pod"]):
             obj["status"]["conditions"] = set_condition([], condition, now=ctx.now)
         merge_label_keys(obj, ctx.gates)
 
-    def validate(self, obj: Pod, ctx: Context) -> Sequence[FieldError]:
-        return ctx.once("pod", lambda: self._check_new(obj, ctx), *_checked_parts(obj))
+    def check(self, obj: Pod, ctx: Context) -> Checked:
+        """Most pods are made from a template, and differ in nothing that the rules look at but a generated name."""
 
-    def _check_new(self, obj: Pod, ctx: Context) -> list[FieldError]:
+        def look() -> Sequence[Checked]:
+            if problems := self.validate(obj, ctx):
+                return (Checked(problems),)
+            warnings = warn_pod(obj)
+            return (Checked((), warnings),) if warnings else ()
+
+        meta, spec = obj["metadata"], obj["spec"]
+        volumes = spec.get("volumes")
+        named_after_pod = meta.get("name") if volumes and any("ephemeral" in v for v in volumes) else ""
+        generated = _generated_name(spec) if volumes else None
+        found = ctx.once("pod", look, spec, meta.get("annotations"), named_after_pod, generated=generated)
+        problems, warnings = found[0] if found else NOTHING_FOUND
+        return Checked(problems, [*_warn_name(obj), *warnings])
+
+    def validate(self, obj: Pod, ctx: Context) -> Sequence[FieldError]:
         spec = obj["spec"]
         found = self.check_pod(obj, self.options(ctx))
         if spec.get("ephemeralContainers"):
@@ -125,14 +152,7 @@ class PodStrategy(_Checks, Strategy["Pod"]):
         return found
 
     def warn(self, obj: Pod, ctx: Context) -> Sequence[str]:
-        found = []
-        if messages := names.dns1123_label(obj["metadata"].get("name", "")):
-            listed = " ".join(messages)
-            found.append(
-                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS "
-                f"label is recommended: [{listed}]"
-            )
-        return [*found, *ctx.once("pod warnings", lambda: warn_pod(obj), *_checked_parts(obj))]
+        return [*_warn_name(obj), *warn_pod(obj)]
 
     def prepare_update(self, new: Pod, old: Pod, ctx: Context) -> None:
         keep_fields(new, old, "status")
@@ -232,6 +252,17 @@ _KEPT_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences
 def _keep_meta(new: Pod, old: Pod) -> None:
     """Subresources leave labels, annotations and the like as they were."""
     keep_fields(new["metadata"], old["metadata"], *_KEPT_METADATA)
+
+
+def _warn_name(pod: Pod) -> Sequence[str]:
+    messages = names.dns1123_label(pod["metadata"].get("name", ""))
+    if not messages:
+        return ()
+    listed = " ".join(messages)
+    return (
+        "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS "
+        f"label is recommended: [{listed}]",
+    )
 
 
 class BindingStrategy(Strategy["Binding"]):
