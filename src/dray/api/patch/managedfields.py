@@ -15,6 +15,7 @@ import msgspec
 
 from dray.api.patch.fieldsets import (
     EMPTY,
+    SELF,
     FieldSet,
     difference,
     intersection,
@@ -135,7 +136,8 @@ _encode: Final = msgspec.json.Encoder().encode
 _in_order: LimitedDict[bytes | tuple[str, ...], FieldSet] = LimitedDict(1024)
 _LONGEST_REMEMBERED: Final = 8192
 #: Owners and consumers are told apart by their uid: no other object has the same set.
-_KEYED_BY_UID: Final = rb'"k:{\"uid\":'
+_UID_KEY: Final = 'k:{"uid":'
+_KEYED_BY_UID: Final = _encode(_UID_KEY)[:-1]
 
 
 def _sorted(fields: FieldSet) -> FieldSet:
@@ -145,6 +147,8 @@ def _sorted(fields: FieldSet) -> FieldSet:
         return EMPTY
     if not any(fields.values()):  # nothing lies deeper: the names alone tell the set
         names = tuple(fields)
+        if names[-1].startswith(_UID_KEY):
+            return fields if len(names) <= 2 and names[0] == SELF else _in_element_order(fields)
         return _in_order.get(names) or _remembered(names, sum(map(len, names)), fields)
     encoded = _encode(fields)
     found = _in_order.get(encoded)
@@ -273,13 +277,12 @@ def _fields_of_new(type_: Struct, new: Object, reset: FieldSet | None) -> FieldS
     """What the writer of a new object owns, in order: what an empty one has not."""
     blank = _blank(type_)
     mine: FieldSet = {}
+    metadata = new["metadata"]
     named: FieldSet = {}
-    for name, value in new["metadata"].items():
-        if (child := blank.metadata.get(name)) is not None:
-            key, node = child
-            named[key] = EMPTY if node is LEAF else node.made(value)
+    for name, key, node in blank.owned_metadata(tuple(metadata)):
+        named[key] = EMPTY if node is LEAF else _sorted(node.made(metadata[name]))
     if named:
-        mine[_METADATA] = _sorted(named)
+        mine[_METADATA] = named
     for name, part in new.items():
         if (slot := blank.rest.get(name)) is None:
             if type_.open_ended and name not in _TYPED:
@@ -327,6 +330,17 @@ class _Blank(NamedTuple):
 
     metadata: Mapping[str, tuple[str, Node]]
     rest: Mapping[str, _Slot]
+    known: dict[tuple[str, ...], Sequence[tuple[str, str, Node]]]
+
+    def owned_metadata(self, names: tuple[str, ...]) -> Sequence[tuple[str, str, Node]]:
+        """The fields of metadata that a writer can own, of these, in order."""
+        found = self.known.get(names)
+        if found is None:
+            if len(self.known) >= _MOST_KNOWN:
+                self.known.clear()
+            child = self.metadata
+            found = self.known[names] = [(name, *child[name]) for name in sorted(names) if name in child]
+        return found
 
 
 _MOST_KNOWN: Final = 512
@@ -341,6 +355,7 @@ def _blank(type_: Struct) -> _Blank:
     return _Blank(
         {name: child for name, child in children(meta).items() if child[0] not in _SET_BY_SERVER},
         {n: _Slot(*child, empty.get(n, _MISSING)) for n, child in known.items() if n not in _TYPED},
+        {},
     )
 
 

@@ -229,11 +229,12 @@ class _RawNode(_Container):
 class ListNode(_Container):
     """A list whose items are told apart by keys, or by themselves if there are none."""
 
-    __slots__ = ("_defaults", "item", "keys")
+    __slots__ = ("_defaults", "_only_key", "item", "keys")
 
     def __init__(self, item: Node, keys: tuple[str, ...], defaults: dict[str, Any]) -> None:
         self.item = item
         self.keys = tuple(sorted(keys))
+        self._only_key = keys[0] if len(keys) == 1 else None
         self._defaults = defaults
 
     def element(self, value: Any) -> str:
@@ -245,6 +246,8 @@ class ListNode(_Container):
         if not isinstance(value, dict):
             what = "a null element" if value is None else "non-map elements"
             raise ValueError(f"associative list with keys may not have {what}")
+        if self._only_key in value:
+            return "k:" + _encode({self._only_key: value[self._only_key]}).decode()
         key: dict[str, Any] = {}
         for name in self.keys:
             if name in value:
@@ -277,9 +280,10 @@ class ListNode(_Container):
             return EMPTY
         result: FieldSet = {SELF: EMPTY}
         node = self.item
-        for key, item in self._keyed(value):
-            # Several items with one key are owned together.
-            result[key] = EMPTY if node is LEAF or key in result else node.made(item)
+        for item in value:
+            if (key := self.element_or_none(item)) is not None:
+                # Several items with one key are owned together.
+                result[key] = EMPTY if node is LEAF or key in result else node.made(item)
         return result
 
     def parts(self, value: Any) -> dict[str, tuple[Node, Any]]:

@@ -22,7 +22,6 @@ from dray.server.endpoints.requestinfo import request_info
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.responses import Response
 
-_MAX_SECONDS: Final = 60.0
 _HEALTH: Final = ("/livez", "/readyz", "/healthz")
 _READS: Final = frozenset({"get", "list", "watch"})
 
@@ -30,11 +29,14 @@ _READS: Final = frozenset({"get", "list", "watch"})
 class RequestFilters:
     """An API as the network sees it."""
 
-    def __init__(self, api: APIServer, *, read_only: int = 400, mutating: int = 400) -> None:
+    def __init__(
+        self, api: APIServer, *, read_only: int = 400, mutating: int = 400, seconds: float = 60.0
+    ) -> None:
         self.api = api
         self._limits = {"readOnly": read_only, "mutating": mutating}
         self.in_flight = {"readOnly": 0, "mutating": 0}
         self.of_users: dict[str, Counter[str]] = {kind: Counter() for kind in self.in_flight}
+        self._alarms = _Alarms(seconds)
         api.metrics.registry.gauge(
             "apiserver_current_inflight_requests",
             "Requests that are being answered right now.",
@@ -68,7 +70,12 @@ class RequestFilters:
         task = asyncio.current_task()
         assert task is not None
         alarm = _Alarm(task)
-        timer = task.get_loop().call_later(_seconds(request), alarm)
+        seconds = _wanted_seconds(request)
+        timer = None
+        if 0 < seconds < self._alarms.seconds:
+            timer = task.get_loop().call_later(seconds, alarm)
+        else:
+            self._alarms.set(alarm)
         try:
             return await self.api.handle(request)
         except asyncio.CancelledError:
@@ -79,7 +86,10 @@ class RequestFilters:
                 details={"retryAfterSeconds": 0},
             ) from None
         finally:
-            timer.cancel()
+            if timer is None:
+                self._alarms.stop(alarm)
+            else:
+                timer.cancel()
 
 
 class _Place:
@@ -137,12 +147,40 @@ class _Alarm:
         self._task.cancel()
 
 
-def _seconds(request: Request) -> float:
-    """How long the request may take: what the client says, at most a minute."""
+class _Alarms:
+    """Alarms that ring after the same time. One timer of the loop serves them all: a timer for each request was a
+    twelfth of what creating a pod takes."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._due: dict[_Alarm, float] = {}  # in order
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, alarm: _Alarm) -> None:
+        loop = asyncio.get_running_loop()
+        self._due[alarm] = at = loop.time() + self.seconds
+        if self._timer is None:
+            self._timer = loop.call_at(at, self._ring)
+
+    def stop(self, alarm: _Alarm) -> None:
+        self._due.pop(alarm, None)
+
+    def _ring(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer, now = None, loop.time()
+        for alarm, at in list(self._due.items()):
+            if at > now:
+                self._timer = loop.call_at(at, self._ring)
+                return
+            del self._due[alarm]
+            alarm()
+
+
+def _wanted_seconds(request: Request) -> float:
+    """How long the request may take at most, if its client says so; else 0."""
     if not request.query or not (text := request.query.get("timeout")):
-        return _MAX_SECONDS
+        return 0
     try:
-        seconds = parse_duration(text) / 1e9
+        return parse_duration(text) / 1e9
     except ValueError as e:
         raise BadRequest(f"invalid timeout specified in the request URL - {e}") from None
-    return seconds if 0 < seconds < _MAX_SECONDS else _MAX_SECONDS

@@ -108,3 +108,29 @@ async def test_a_timeout_must_be_a_duration():
     limited = RequestFilters((await make_server()).api)
     with pytest.raises(BadRequest, match="invalid timeout specified in the request URL"):
         await limited.handle(get("timeout=soon"))
+
+
+async def test_a_request_that_takes_longer_than_all_may_is_ended_whatever_became_of_others():
+    server = await make_server()
+    filters = RequestFilters(server.api, seconds=0.05)
+    ended: list[str] = []
+
+    async def handle(request: Request) -> Response:
+        if request.path == MAPS:
+            try:
+                await asyncio.sleep(30)
+            finally:
+                ended.append(request.path)
+        return text_not_found()
+
+    server.api.handle = handle  # type: ignore[method-assign]
+    for _ in range(2):  # the second time after the timer of the first has rung
+        quick = asyncio.create_task(filters.handle(Request("GET", "/apis/apps/v1/deployments", user=ROOT)))
+        slow = [asyncio.create_task(filters.handle(get())) for _ in range(2)]
+        await asyncio.sleep(0.02)
+        slow.append(asyncio.create_task(filters.handle(get())))
+        assert (await quick).code == 404
+        for task in slow:
+            with pytest.raises(Timeout):
+                await asyncio.wait_for(task, 5)
+    assert len(ended) == 6
