@@ -216,7 +216,7 @@ class APIServer:
     def _identify(self, request: Request, info: RequestInfo) -> tuple[UserInfo, UserInfo]:
         """The user that a request acts as, and the caller, who differs if that user is impersonated."""
         caller = self.authenticator.authenticate(request)
-        if (wanted := wanted_user(request.headers)) is None:
+        if (wanted := request.headers.once(wanted_user)) is None:
             return caller, caller
         return self.impersonation.impersonate(wanted, authorizer_attributes(caller, info, request)), caller
 

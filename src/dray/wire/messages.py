@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar, cast
 from urllib.parse import unquote_plus
 
 import msgspec
@@ -75,21 +75,24 @@ def _parse(raw: str) -> dict[str, list[str]]:
     return values
 
 
+T = TypeVar("T")
+
+
 class Headers:
     """Header fields by lower-case name; a field sent several times keeps every value."""
 
-    __slots__ = ("_first", "_repeated", "plain")
+    __slots__ = ("_first", "_read", "_repeated")
 
     def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
         self._first: dict[str, str] = {}
         self._repeated: dict[str, list[str]] = {}
-        #: What the reader of these headers remembers about them; ``add`` forgets it.
-        self.plain: bool | None = None
+        self._read: dict[Callable[[Headers], object], object] = {}
         for name, value in pairs:
             self.add(name, value)
 
     def add(self, name: str, value: str) -> None:
-        self.plain = None
+        if self._read:
+            self._read.clear()
         if name not in self._first:
             self._first[name] = value
         else:
@@ -102,6 +105,14 @@ class Headers:
         if name in self._repeated:
             return list(self._repeated[name])
         return [self._first[name]] if name in self._first else []
+
+    def once(self, read: Callable[[Headers], T]) -> T:
+        """What ``read`` finds in these fields and nowhere else. Many requests of a connection have the same fields."""
+        try:
+            return cast("T", self._read[read])
+        except KeyError:
+            found = self._read[read] = read(self)
+            return found
 
     def __contains__(self, name: str) -> bool:
         return name in self._first

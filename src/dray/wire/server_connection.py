@@ -12,7 +12,7 @@ import logging
 import re
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -41,6 +41,12 @@ _BODILESS = frozenset({101, 204, 304})
 #: What a client may send ahead while a request of its is being answered, or before its body is asked for.
 _UNASKED_BYTES: Final = 64 << 10
 _names: dict[bytes, str] = {}
+#: Heads that differ in the request line alone are parsed the same way: the fields then say nothing but themselves.
+_PLAIN_METHODS: Final = (b"GET ", b"POST ", b"PUT ", b"PATCH ", b"DELETE ")
+_END_OF_LINE: Final = b" HTTP/1.1\r\n"
+_LONGEST_KNOWN: Final = 4096
+_MOST_BLOCKS: Final = 256
+_blocks: dict[tuple[tuple[str, str], ...], bytes] = {}  # header fields of replies, as they are sent
 
 #: Method, version, whether the connection may stay, and whether it may be upgraded.
 _Line = tuple[bytes, str, bool, bool]
@@ -73,6 +79,10 @@ class ServerConnection(asyncio.Protocol):
         self._url = b""
         self._headers = Headers()
         self._line = _NO_LINE
+        # the fields of an earlier head, as they came and parsed: most clients send the same with every request
+        self._known_fields = b""
+        self._known_headers = self._headers
+        self._fields_known = False
         # the request whose body has not arrived yet
         self._request: Request | None = None
         self._left = 0
@@ -221,11 +231,18 @@ class ServerConnection(asyncio.Protocol):
 
     def _parse(self, head: bytes) -> None:
         """Parse the head of one request, and begin to answer it."""
-        self._url, self._headers, self._line = b"", Headers(), _NO_LINE
+        self._url, self._line = b"", _NO_LINE
+        end = head.find(b"\n") + 1
+        self._fields_known = known = (
+            head[end:] == self._known_fields
+            and head.endswith(_END_OF_LINE, 0, end)
+            and head.startswith(_PLAIN_METHODS)
+        )
+        self._headers = self._known_headers if known else Headers()
         method = ""
         try:
             try:
-                self._parser.feed_data(head)
+                self._parser.feed_data(head[:end] + b"\r\n" if known else head)
             except httptools.HttpParserInvalidMethodError:
                 # A request whose method the parser does not know is parsed as a GET; the handler is told the method.
                 found = _METHOD.match(head)
@@ -245,6 +262,8 @@ class ServerConnection(asyncio.Protocol):
             self._refuse(400, "Bad Request")
             return
         known_method, version, keep_alive, upgradable = self._line
+        if not known and keep_alive and not upgradable and len(head) - end <= _LONGEST_KNOWN:
+            self._known_fields, self._known_headers = head[end:], self._headers
         path, _, query = self._url.decode("latin-1").partition("?")
         if "%" in path:
             path = unquote(path)
@@ -282,7 +301,8 @@ class ServerConnection(asyncio.Protocol):
             if left <= len(self._pending) and not request.upgradable:
                 request.body = body = bytes(self._pending[:left])
                 del self._pending[:left]
-                self._parser.feed_data(body)
+                if not self._fields_known:  # else the parser was not told that there is a body
+                    self._parser.feed_data(body)
                 self._begin(request)
                 return
         self._parser = httptools.HttpRequestParser(self)  # the body does not pass through it
@@ -492,10 +512,8 @@ class ServerConnection(asyncio.Protocol):
 
     def _send(self, reply: Reply, *, head_only: bool, http: str) -> None:
         parts = [_STATUS_LINES.get(reply.code) or f"HTTP/1.1 {reply.code} Status\r\n".encode()]
-        for name, value in reply.headers:
-            if "\n" in value or "\r" in value:
-                value = value.replace("\r", " ").replace("\n", " ")
-            parts.append(f"{name}: {value}\r\n".encode())
+        headers = reply.headers
+        parts.append(_block(headers) if isinstance(headers, tuple) else _written(headers))
         parts.append(self.server.date)
         if not self._keep_alive:
             parts.append(b"Connection: close\r\n")
@@ -581,3 +599,22 @@ class ServerConnection(asyncio.Protocol):
     async def drained(self) -> None:
         while self._room is not None and self._transport is not None:
             await self._room.wait()
+
+
+def _written(headers: Iterable[tuple[str, str]]) -> bytes:
+    return b"".join(
+        [
+            f"{name}: {value.replace(chr(13), ' ').replace(chr(10), ' ')}\r\n".encode()
+            for name, value in headers
+        ]
+    )
+
+
+def _block(headers: tuple[tuple[str, str], ...]) -> bytes:
+    """The same, remembered: a tuple is most likely a constant."""
+    found = _blocks.get(headers)
+    if found is None:
+        if len(_blocks) >= _MOST_BLOCKS:
+            _blocks.clear()
+        found = _blocks[headers] = _written(headers)
+    return found

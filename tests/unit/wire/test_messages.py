@@ -24,3 +24,19 @@ def test_a_repeated_header_keeps_every_value():
     assert headers.get("impersonate-group") == "x"
     assert headers.all("impersonate-group") == ["x", "y"]
     assert headers.all("accept") == ["a"] and headers.all("host") == []
+
+
+def test_what_fields_say_is_read_once_until_there_are_more_of_them():
+    headers, reads = Headers([("accept", "a")]), []
+
+    def accept(headers: Headers) -> str | None:
+        reads.append(headers)
+        return headers.get("accept") or None
+
+    assert [headers.once(accept) for _ in range(3)] == ["a"] * 3
+    headers.add("accept", "b")
+    assert headers.once(accept) == "a"
+    assert len(reads) == 2
+    nothing = Headers()
+    assert [nothing.once(accept) for _ in range(2)] == [None, None]
+    assert len(reads) == 3

@@ -39,6 +39,61 @@ async def test_a_body_that_begins_a_segment_is_no_request():
     assert exchange.seen == [("POST", "/a", smuggled), ("FOO", "/b", b"")]
 
 
+POST = b"POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
+OLD = b"GET /old HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n"
+
+
+@pytest.mark.parametrize("split", [1, 7, 1000])
+async def test_requests_with_the_same_fields_are_read_like_any_others(split):
+    exchange = Exchange()
+    odd = [
+        b"%s HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n" % line
+        for line in (b"PUT /6?q=1#f", b"FOO /odd")
+    ]
+    heads = [POST % 1, POST % 2, GET % 3, GET % 4, POST % 5, OLD, OLD, *odd, POST % 7]
+    bodies = [b"ab", b"cd", b"", b"", b"ef", b"", b"", b"gh", b"ij", b"kl"]
+    sent = b"".join(head + body for head, body in zip(heads, bodies, strict=True))
+    for i in range(0, len(sent), split):
+        await exchange.feed([sent[i : i + split]])
+    posts = {1: b"ab", 2: b"cd", 3: b"", 4: b"", 5: b"ef"}
+    assert exchange.seen == [
+        *(("POST" if body else "GET", f"/{i}", body) for i, body in posts.items()),
+        ("GET", "/old", b""),
+        ("GET", "/old", b""),
+        ("PUT", "/6", b"gh"),
+        ("FOO", "/odd", b"ij"),
+        ("POST", "/7", b"kl"),
+    ]
+    assert [request.http[0] for request in exchange.requests] == ["1.1"] * 5 + ["1.0"] * 2 + ["1.1"] * 3
+    assert {request.headers.get("host") for request in exchange.requests} == {"x"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET /a b HTTP/1.1\r\n",
+        b"GET / HTTP/1.1\nHost: y\r\n",
+        b"GET / HTTP/9.1\r\n",
+        b"GET\r\n",
+        b"POST / HTTP/1.1 HTTP/1.1\r\n",
+        b" / HTTP/1.1\r\n",
+    ],
+)
+async def test_a_request_line_is_checked_whatever_fields_follow_it(line):
+    alone, behind = Exchange(), Exchange()
+    await alone.feed([line + b"Host: x\r\n\r\n"])
+    await behind.feed([GET % 1, line + b"Host: x\r\n\r\n"])
+    assert behind.codes == [200, *alone.codes]
+    assert behind.seen[1:] == alone.seen
+
+
+async def test_a_request_that_ends_the_connection_does_so_whatever_came_before_it():
+    exchange = Exchange()
+    await exchange.feed([GET % 1, b"GET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", GET % 3])
+    assert [path for _, path, _ in exchange.seen] == ["/1", "/2"]
+    assert exchange.transport.closing
+
+
 @pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nX: ", b"GET /", b"GET / HTTP/1.1\r\n", b"A"])
 async def test_a_head_without_end_is_refused_once_it_is_too_large(start):
     exchange = Exchange(Limits(header_bytes=1 << 20))

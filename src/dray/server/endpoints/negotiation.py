@@ -43,9 +43,7 @@ def negotiate_output(
     numbered fields, have no form in protobuf, though their metadata has.
     """
     headers = request.headers
-    if headers.plain is None:
-        headers.plain = headers.get("accept") in _PLAIN and not _human(headers)
-    if headers.plain and not request.query:
+    if headers.once(_wants_plain) and not request.query:
         return PLAIN
     accept, pretty = headers.get("accept"), _pretty(request)
     if not pretty and accept in _PLAIN:
@@ -77,6 +75,10 @@ def _pretty(request: Request) -> bool:
         if asked:
             return asked in ("1", "t", "T", "true", "TRUE", "True")
     return _human(request.headers)
+
+
+def _wants_plain(headers: Headers) -> bool:
+    return headers.get("accept") in _PLAIN and not _human(headers)
 
 
 def _human(headers: Headers) -> bool:

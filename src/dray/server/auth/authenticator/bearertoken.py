@@ -9,6 +9,7 @@ from dray.api.errors import Unauthorized
 from dray.api.user import UserInfo
 from dray.server.auth.user import AUTHENTICATED
 from dray.server.endpoints.requests import Request
+from dray.wire.messages import Headers
 
 _INVALID: Final = "invalid bearer token"
 
@@ -32,7 +33,11 @@ class TokenAuthenticator(Protocol):
 
 def bearer(request: Request) -> str | None:
     """The bearer token of a request, if it has one."""
-    parts = request.headers.get("authorization").strip().split(" ", 2)
+    return request.headers.once(_bearer)
+
+
+def _bearer(headers: Headers) -> str | None:
+    parts = headers.get("authorization").strip().split(" ", 2)
     if len(parts) < 2 or parts[0].lower() != "bearer":
         return None
     return parts[1] or None
