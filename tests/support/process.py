@@ -64,7 +64,10 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def dray_process(data: Path, *command: str, token: str = "e2e-token") -> Iterator[DrayProcess]:
+def dray_process(
+    data: Path, *command: str, token: str = "e2e-token", descriptors: int = 0
+) -> Iterator[DrayProcess]:
+    """``descriptors``: how many the process may have, if that is bounded."""
     data.mkdir(parents=True, exist_ok=True)
     url, kubeconfig = f"https://127.0.0.1:{free_port()}", data / "kubeconfig"
     line = [
@@ -72,6 +75,8 @@ def dray_process(data: Path, *command: str, token: str = "e2e-token") -> Iterato
         "--kubeconfig", str(kubeconfig),
     ]  # fmt: skip
     with (data / "test.log").open("ab") as log:
+        if descriptors:
+            line = ["prlimit", f"--nofile={descriptors}:{descriptors}", *line]
         process = subprocess.Popen(
             line, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "NO_COLOR": "1"}
         )

@@ -9,6 +9,7 @@ import resource
 import socket
 import ssl
 import time
+from collections import deque
 from email.utils import formatdate
 from typing import Any, Final, Generic
 
@@ -21,6 +22,10 @@ log = logging.getLogger(__name__)
 _ROOM: Final = 0.05
 #: Seconds without accepting after that has failed, most likely for want of file descriptors.
 _ACCEPT_PAUSE: Final = 1.0
+#: What one turn of the loop reads of bodies before those that have more to come wait, and how many of these are read in the
+#: next one.
+_TURN_BYTES: Final = 1 << 20
+_READERS: Final = 4
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -58,6 +63,8 @@ class HTTPServer(Generic[R]):
         self.connections: set[ServerConnection] = set()
         self.paused: set[ServerConnection] = set()  # those that nothing is read from for now
         self.max_connections = _max_connections(self.limits)
+        self._turn_bytes = 0  # read of bodies in this turn of the loop
+        self._waiting: deque[ServerConnection] = deque()  # for another turn
         self.draining = False
         self._held = 0
         self._holding: dict[
@@ -78,6 +85,24 @@ class HTTPServer(Generic[R]):
             loop.add_reader(listener.fileno(), self._accept, listener)
             self._listeners.append(listener)
         self._sweeper = loop.create_task(self._sweep(), name="http-sweeper")
+
+    def has_read_enough(self, connection: ServerConnection, taken: int) -> bool:
+        """Count what is read of bodies until the loop turns. Hundreds that come at the same time are read by turns: then
+        the loop gets to other requests in between. If so, the connection is told when to read on."""
+        if not self._turn_bytes and not self._waiting:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._turn_bytes += taken
+        if self._turn_bytes > _TURN_BYTES:
+            self._waiting.append(connection)
+            return True
+        return False
+
+    def _next_turn(self) -> None:
+        self._turn_bytes = 0
+        for _ in range(min(_READERS, len(self._waiting))):
+            self._waiting.popleft().read_on()
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next_turn)
 
     def _accept(self, listener: socket.socket) -> None:
         for _ in range(64):

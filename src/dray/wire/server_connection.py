@@ -70,6 +70,7 @@ class ServerConnection(asyncio.Protocol):
         self._chunked = False
         self._refusal: Reply | None = None  # after it nothing is read any more
         self._reading = True
+        self._waits_its_turn = False  # enough is read of bodies for now
         self._ended = False  # the client sends nothing more
         self._room: asyncio.Event | None = None  # present while the peer is slow
         self._pending = bytearray()  # received, and neither a request nor a body yet
@@ -103,6 +104,8 @@ class ServerConnection(asyncio.Protocol):
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         self._peer = Peer(address[0] if address else "", certificate)
         self._transport.set_write_buffer_limits(high=self.server.limits.unsent_bytes)
+        if tls is not None:  # what is kept of a connection that is not read from
+            self._transport.set_read_buffer_limits(high=_UNASKED_BYTES)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.left(self)
@@ -190,6 +193,15 @@ class ServerConnection(asyncio.Protocol):
             self.deadline = time.monotonic() + self.server.limits.header_seconds
         pending += data
         self._advance()
+        waits = self._request is None or self._waits_its_turn
+        if not waits and self.server.has_read_enough(self, len(data)):
+            self._waits_its_turn = True
+            self._account()
+
+    def read_on(self) -> None:
+        """It is the turn of this body again."""
+        self._waits_its_turn = False
+        self._account()
 
     def _advance(self) -> None:
         """Make what can be made of the bytes that have arrived: the rest of a body, or the next request once the one
@@ -378,7 +390,7 @@ class ServerConnection(asyncio.Protocol):
         if self._transport is None or self._duplex is not None:
             return
         waits = self._room is not None or (self._task is not None and self._arrival is None)
-        full = waits and len(self._pending) > _UNASKED_BYTES
+        full = self._waits_its_turn or (waits and len(self._pending) > _UNASKED_BYTES)
         if full is self._reading:
             (self.pause if full else self.resume)()
 

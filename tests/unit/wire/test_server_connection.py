@@ -183,6 +183,32 @@ async def test_unfinished_requests_of_all_clients_together_are_bounded():
     assert first.server._held == 0 and not first.server._holding
 
 
+async def test_of_bodies_that_come_at_the_same_time_one_turn_of_the_loop_reads_a_few():
+    first = Exchange()
+    others = [Exchange(server=first.server) for _ in range(29)]
+    all_of_them, piece = (first, *others), b"x" * 250_000
+    for exchange in all_of_them:
+        await exchange.feed([b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n"])
+    for exchange in all_of_them:  # in one turn, as the loop finds them
+        exchange.connection.data_received(piece)
+    assert [e.transport.paused for e in all_of_them] == [False] * 4 + [True] * 26
+    others[-1].lose()
+    turns = 0
+    while any(len(e.connection._pending) for e in all_of_them):
+        turns += 1
+        assert turns < 20
+        ready = [e for e in all_of_them if e.connection._pending and not e.transport.paused]
+        assert len(ready) <= 8
+        for exchange in ready:
+            exchange.connection.data_received(piece)
+        await asyncio.sleep(0)
+    for exchange in all_of_them[:-1]:
+        await exchange.settle()
+    assert [e.codes for e in all_of_them] == [[200]] * 29 + [[]]
+    assert not any(e.transport.paused for e in all_of_them[:-1])
+    assert not first.server._waiting
+
+
 async def test_a_small_request_is_served_while_the_server_holds_as_much_as_it_may():
     first = Exchange(Limits(held_bytes=1_000_000))
     await first.feed([b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n", b"x" * 999_999])

@@ -47,6 +47,8 @@ class PodNetwork:
         self._block = free_block(int.from_bytes(digest[:4]), _routes())
         self._next = _NODES
         netlink.send(netlink.bridge(name))
+        with contextlib.suppress(OSError), open(f"/proc/sys/net/ipv4/conf/{name}/forwarding", "w") as setting:
+            setting.write("0")  # pods reach no other network through a host that forwards for others
         self._bridge = socket.if_nametoindex(name)
         netlink.send(netlink.address(self._bridge, self.gateway, _PREFIX))
         self.prepare_spare(())

@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -186,6 +188,42 @@ def test_the_network_of_a_pod_with_users_of_its_own_is_its_own(tmp_path: Path) -
             assert kept["own"] == found.ip != kept["another"]
 
     asyncio.run(play())
+
+
+#: In a host of its own that forwards: a pod of one cluster listens, and one of another cluster and one of its own call it.
+NEIGHBOURS = """
+import pathlib, socket, sys
+from dray.runtimes.process import isolation, netlink
+from dray.runtimes.process.network import PodNetwork
+isolation.unshare(isolation.NEWNET)
+for name in ("all", "default"):
+    pathlib.Path(f"/proc/sys/net/ipv4/conf/{name}/forwarding").write_text("1")
+netlink.send(netlink.up(1))
+one, two = PodNetwork(sys.argv[1] + "/one"), PodNetwork(sys.argv[1] + "/two")
+listening, own, other = one.attach(()), one.attach(()), two.attach(())
+with one.inside(listening.handle):
+    server = socket.create_server((listening.ip, 80))
+host = socket.create_server(("127.0.0.1", 0))
+def reaches(network, pod, address):
+    with network.inside(pod.handle), socket.socket() as client:
+        client.settimeout(1)
+        return client.connect_ex(address) == 0
+print(reaches(one, own, (listening.ip, 80)), reaches(two, other, (listening.ip, 80)))
+print(*(reaches(one, own, (ip, host.getsockname()[1])) for ip in ("127.0.0.1", one.gateway, two.gateway)))
+"""
+
+
+def test_a_pod_reaches_neither_another_cluster_nor_the_loopback_of_the_host(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NEIGHBOURS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if "unshare" in done.stderr or "Operation not permitted" in done.stderr:
+        pytest.skip("this host does not allow network namespaces with a bridge")
+    assert done.stdout.split() == ["True", "False", "False", "False", "False"], done.stderr
 
 
 def test_a_pod_may_share_the_hosts_network(tmp_path: Path) -> None:
