@@ -32,6 +32,9 @@ _TEMPLATES = f"{_RESOURCE}/namespaces/default/resourceclaimtemplates"
 DRIVER = "gpu.example.com"
 #: After so many faults a pod must run before the next one comes.
 PODS_AFTER = 5
+#: The share of pods that are deleted only once they run. The others are deleted after seconds, in whatever they are in the
+#: middle of; where everything is slow, none of those would ever run.
+PATIENT = 0.25
 #: Of every node; see ``_slices``.
 SHARED = "shared"
 DEVICES = ("whole-0", "whole-1", "part-0", "part-1", "part-2", "part-3", SHARED)
@@ -313,7 +316,8 @@ class _Run:
         for life in range(10**9):
             name = f"p{number}-{life}"
             await client.insist("POST", _PODS, _pod(name, rng.choice(("whole", "part", "share"))))
-            deadline = time.monotonic() + rng.uniform(1, 8)
+            patient = rng.random() < PATIENT or life == 0
+            deadline = time.monotonic() + (self._options.patience if patient else rng.uniform(1, 8))
             while time.monotonic() < deadline:
                 _, pod = await client.request("GET", f"{_PODS}/{name}")
                 if pod and (pod.get("status") or {}).get("phase") == "Running":
