@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
@@ -291,25 +291,26 @@ class Informer(Generic[T]):
             try:
                 async for batch in stream:
                     self._worked = True
-                    for event in batch:
-                        self._apply(event)
+                    self._apply(batch)
             finally:
                 self._worked = self._worked or clock() - began >= SHORTEST_WATCH
 
-    def _apply(self, event: AnyEvent[T]) -> None:
-        kind, obj = event.type, event.object
-        if kind == "DELETED":
-            self.cache.remove(obj)
-            self._notify(self._on_delete, obj if self._transform is None else self._transform(obj))
-        elif kind != "BOOKMARK":
-            if self._transform is not None:
-                obj = self._transform(obj)
-            old = self.cache.put(obj)
-            if old is None:
-                self._notify(self._on_add, obj)
-            else:
-                self._notify_update(old, obj)
-        self._version = obj["metadata"].get("resourceVersion", "")
+    def _apply(self, batch: Sequence[AnyEvent[T]]) -> None:
+        put, transform = self.cache.put, self._transform
+        for event in batch:
+            kind, obj = event.type, event.object
+            if kind == "DELETED":
+                self.cache.remove(obj)
+                self._notify(self._on_delete, obj if transform is None else transform(obj))
+            elif kind != "BOOKMARK":
+                if transform is not None:
+                    obj = transform(obj)
+                old = put(obj)
+                if old is None:
+                    self._notify(self._on_add, obj)
+                else:
+                    self._notify_update(old, obj)
+            self._version = obj["metadata"].get("resourceVersion", "")
 
     async def _resync_periodically(self, interval: float) -> None:
         while True:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from dray.allocation import Reasons
     from dray.placement.claims import PostFilterWrite, Reservation
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
     from dray.placement.preemption import Candidate
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(msgspec.Struct, frozen=True):
     """The pod gets this node, and its claims what is reserved for them; None for a pod without claims."""
 
     node: str

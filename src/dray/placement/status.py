@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 if TYPE_CHECKING:
     from dray.placement.claims import ClaimPlan
 
@@ -19,8 +21,7 @@ class Rejection(NamedTuple):
     resolvable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleResult:
+class ScheduleResult(msgspec.Struct, frozen=True):
     """The best node, and what it gives the claims of the pod; no plan for a pod without claims."""
 
     node: str

@@ -62,6 +62,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._pools: dict[PoolID, Pool] = {}
+        self._tainted_pools: set[PoolID] = set()  # those with devices whose taints evict
         self._claims_by_pool: dict[PoolID, dict[ObjectKey, None]] = {}  # claims with devices of a pool
         self._rules: dict[str, DeviceTaintRule] = {}  # those that evict, by name
         self._evictions: dict[ObjectKey, Eviction] = {}  # claims whose pods have to go
@@ -97,7 +98,7 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
         pool = self._pools.get(pool_id)
         if pool is None:
             pool = self._pools[pool_id] = Pool()
-        self._devices_changed(pool_id, pool.set(document))
+        self._devices_changed(pool_id, pool, pool.set(document))
 
     def _slice_deleted(self, document: ResourceSlice) -> None:
         pool_id = _pool_id(document)
@@ -107,11 +108,12 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
         changed = pool.remove(document["metadata"]["name"])
         if not pool:
             del self._pools[pool_id]
-        self._devices_changed(pool_id, changed)
+        self._devices_changed(pool_id, pool, changed)
 
-    def _devices_changed(self, pool_id: PoolID, devices: Collection[str]) -> None:
+    def _devices_changed(self, pool_id: PoolID, pool: Pool, devices: Collection[str]) -> None:
         if not devices:
             return
+        (self._tainted_pools.add if pool.tainted else self._tainted_pools.discard)(pool_id)
         for key in list(self._claims_by_pool.get(pool_id, ())):
             claim = self._claims.get(*key)
             if claim is not None and any(
@@ -154,6 +156,8 @@ class DeviceTaintEvictionController(Controller[PodRef | RuleRef]):
         key = key_of(claim)
         for result in allocated:
             self._claims_by_pool.setdefault(PoolID(result["driver"], result["pool"]), {})[key] = None
+        if not (self._tainted_pools or self._rules or self._evictions or self._pending_evictions):
+            return  # as in most clusters, where nothing is tainted and claims are many
         if not self._update_eviction(key, claim, allocated):
             self._check_consumers(claim)
 

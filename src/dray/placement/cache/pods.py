@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -193,13 +192,13 @@ class PodInfo(msgspec.Struct, eq=False):
             document, self.document
         ):
             return PodInfo(document)
-        new = copy(self)
+        new = _copy(self)
         new.document = document
         return new
 
     def of_another(self, document: Pod) -> PodInfo:
         """The view of another pod that has the same namespace, labels and spec."""
-        new = copy(self)
+        new = _copy(self)
         new.document = document
         new._read_metadata(document["metadata"])
         return new
@@ -317,6 +316,12 @@ class PodInfoFactory:
                 del self._known[next(iter(self._known))]
             self._known[key] = pod
         return pod
+
+
+def _copy(pod: PodInfo) -> PodInfo:
+    """What ``copy.copy`` does, without its search for the way to do it."""
+    copied: PodInfo = pod.__copy__()  # type: ignore[attr-defined]
+    return copied
 
 
 def _same_spec(document: Pod, known: Pod) -> bool:

@@ -69,8 +69,7 @@ class Options:
     binding_timeout: float = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlan:
+class NodePlan(msgspec.Struct, frozen=True):
     """What the pod would get on one node: an allocation for each claim that has none yet."""
 
     claims: tuple[ResourceClaim, ...]
@@ -92,8 +91,7 @@ class NodePlan:
 _NOTHING_TO_DO = NodePlan((), ())
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceReservation:
+class DeviceReservation(msgspec.Struct, frozen=True):
     """The claims of a pod, allocated or not, and what those without an allocation get on the chosen node."""
 
     claims: Sequence[ResourceClaim]

@@ -1,4 +1,4 @@
-"""Binding cycles: what was decided is assumed in memory at once and written by a task of its own.
+"""Binding cycles: what was decided is assumed in memory at once and written beside the scheduler's loop.
 
 When a write fails, what was assumed is released and the pod is retried after its backoff.
 
@@ -13,8 +13,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from dray.backoff import Backoff
 from dray.scheduler.binding.claim_binding import BindingError
@@ -42,8 +43,7 @@ _BIND_ATTEMPTS: Final = 20
 _BIND_BACKOFF: Final = Backoff(initial=0.05, maximum=5.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cycle:
+class _Cycle(msgspec.Struct, frozen=True):
     """The binding of one pod."""
 
     entry: QueuedPodInfo

@@ -9,9 +9,10 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from dray.placement.cache.pods import PodInfo
 
@@ -25,8 +26,7 @@ MAX_UNSCHEDULABLE_SECONDS = 300.0
 _FIRST = float("-inf")  # in place of a priority: before every other
 
 
-@dataclass(slots=True)
-class QueuedPodInfo:
+class QueuedPodInfo(msgspec.Struct):
     """A pod in the queue, with what is remembered between attempts."""
 
     pod: PodInfo
@@ -34,7 +34,7 @@ class QueuedPodInfo:
     attempts: int = 0
     failures: int = 0  # attempts that count towards the backoff
     error: bool = False  # the last attempt ended in an error, not in rejections
-    rejected_by: frozenset[str] = field(default_factory=frozenset)
+    rejected_by: frozenset[str] = frozenset()
     gated_by: str = ""
     reported_gate: str = ""  # the gate that an event was written for
     last_attempt: float = 0.0
