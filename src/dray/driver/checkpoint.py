@@ -80,7 +80,7 @@ class Checkpoint:
             found = json.loads(self.path.read_bytes())
         except (OSError, ValueError):
             return False
-        return isinstance(found, dict) and "data" not in found
+        return isinstance(found, dict) and "data" not in cast("_CheckpointFile", found)
 
     def set_aside(self) -> Path:
         """Renames the file, so that this driver begins with none; returns its new name."""

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard, cast
 
 import msgspec
 
@@ -254,6 +254,10 @@ def parse(data: bytes, name: str = "") -> Snapshot:
     return Snapshot().with_objects(m.document for m in manifests.read(data, name))
 
 
+def _is_mapping(content: object) -> TypeGuard[Object]:
+    return isinstance(content, dict)
+
+
 def _listed(data: bytes) -> Sequence[Any] | None:
     """A list as ``kubectl get -o json`` writes it, which may be too long to be read as YAML; None: something else."""
     if not data.startswith(b"{"):
@@ -283,9 +287,9 @@ def _parsed(data: bytes, name: str) -> Snapshot | None:
     except msgspec.DecodeError as error:
         raise SnapshotError(f"{name}: damaged snapshot: {error}") from None
     for kind in (*KINDS, *CLASSIC_KINDS):
-        objects: Sequence[Object] = content.get(kind) or []
+        objects = content.get(kind) or []
         if not isinstance(objects, list) or not all(
-            isinstance(one, dict) and isinstance(one.get("metadata"), dict) for one in objects
+            _is_mapping(one) and isinstance(one.get("metadata"), dict) for one in objects
         ):
             raise SnapshotError(f"{name}: damaged snapshot: its {kind} are no objects")
     header: SnapshotHeader = content
