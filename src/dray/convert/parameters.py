@@ -127,6 +127,7 @@ class Parameters:
         return self._classes.get(name)
 
     def find(self, reference: Reference) -> Mapping[str, Any] | None:
+        """An object of any driver's own kind."""
         return self._objects.get(reference)
 
     def class_parameters(self, reference: Reference) -> ResourceClassParameters | None:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dray.api.errors import NotFound
+from dray.api.times import format_time
 from dray.client.client import Client
 from dray.client.informers import Informer
 from dray.client.resources import RESOURCE_CLAIMS, ObjectKey, key_of
@@ -141,7 +142,7 @@ def _status(device: Allocated, *, failed: bool, now: datetime) -> AllocatedDevic
         "status": "True",
         "reason": "NoLink" if failed else "Ready",
         "message": "the card has no link" if failed else "the card is attached to the node",
-        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastTransitionTime": format_time(now),
     }
     out: AllocatedDeviceStatus = {
         "driver": DRIVER,

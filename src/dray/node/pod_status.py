@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from dray.api import pods
 from dray.api.pods import is_sidecar
-from dray.api.times import from_epoch
+from dray.api.times import format_duration, from_epoch
 from dray.node.container.roles import roles
 from dray.node.pod_actions import KnownContainer, PodState, is_initialized, must_end, should_restart
 from dray.runtimes.interface import ContainerStatus, State
@@ -164,7 +164,7 @@ def _state(
         return {"waiting": {"reason": known.failure.reason, "message": known.failure.message}}
     if current is not None and current.state is State.EXITED:
         if known.backoff and known.due() > now and should_restart(pod, spec["name"], state):
-            wait = f"back-off {_duration(known.backoff)} restarting failed container={spec['name']}"
+            wait = f"back-off {format_duration(int(known.backoff) * 10**9)} restarting failed container={spec['name']}"
             return {"waiting": {"reason": "CrashLoopBackOff", "message": f"{wait} pod={pods.full_name(pod)}"}}
         return {"terminated": _terminated(current, node)}
     return {"waiting": {"reason": "PodInitializing" if roles(pod).init else "ContainerCreating"}}
@@ -262,9 +262,3 @@ def _condition(
     if message:
         out["message"] = message
     return out
-
-
-def _duration(seconds: float) -> str:
-    """As Go prints it: 10s, 1m20s, 5m0s."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

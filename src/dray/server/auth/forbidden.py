@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dray.api.errors import Forbidden
 from dray.server.auth.authorizer import Attributes
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import StatusDetails
 
 
 class AccessForbidden(Forbidden):
@@ -23,7 +26,7 @@ def forbidden(attributes: Attributes, reason: str = "") -> AccessForbidden:
     where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
     name = f' "{attributes.name}"' if attributes.name else ""
     message = f"{qualified}{name} is forbidden: {who} {where}"
-    details: dict[str, Any] = {}
+    details: StatusDetails = {}
     if attributes.name:
         details["name"] = attributes.name
     if attributes.group:

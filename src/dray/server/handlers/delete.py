@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from calendar import timegm
-from time import strptime
 from typing import TYPE_CHECKING, cast
 
 from dray.api import errors
 from dray.api.scheme.kinds import Object
+from dray.api.times import to_epoch
 from dray.server import admission
 from dray.server.clock import Clock
 from dray.server.endpoints.call import Call
@@ -158,7 +157,7 @@ def _grace(call: Call, new: Object, options: DeleteOptions) -> tuple[bool, bool]
         return False, False
     if requested is None or requested >= left:
         return False, True
-    began = timegm(strptime(meta["deletionTimestamp"], "%Y-%m-%dT%H:%M:%SZ")) - left
+    began = int(to_epoch(meta["deletionTimestamp"])) - left
     now = int(call.api.clock.seconds())
     due, period = began + requested, requested
     if due < now:

@@ -6,7 +6,7 @@ import uuid
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -17,6 +17,9 @@ from dray.server.admission import Attributes
 from dray.server.admission.activation import admission_request
 from dray.server.admission.matcher import Matched
 from dray.server.admission.webhooks.client import Answer, CallError
+
+if TYPE_CHECKING:
+    from dray.api.types.meta import Status
 
 GROUP: Final = "admission.k8s.io"
 _KNOWN: Final = ("v1", "v1beta1")
@@ -43,7 +46,7 @@ class Review:
 @dataclass(frozen=True, slots=True)
 class Response:
     allowed: bool
-    result: Mapping[str, Any] | None = None
+    result: Status | None = None
     patch: bytes = b""
     patch_type: str = ""
     annotations: Mapping[str, str] | None = None
@@ -155,9 +158,9 @@ def _bytes(value: Any) -> bytes:
         raise CallError(f"failed to call webhook: illegal base64 data: {e}") from None
 
 
-def rejection(webhook: str, result: Mapping[str, Any] | None) -> StatusError:
+def rejection(webhook: str, result: Status | None) -> StatusError:
     """The refusal that a webhook has asked for."""
-    status = dict(result or {})
+    status: Status = result or {}
     by = f"admission webhook {quote(webhook)} denied the request"
     if status.get("message"):
         message = f"{by}: {status['message']}"
