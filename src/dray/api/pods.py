@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 #: Seconds that containers get to end by themselves where nothing else is said.
 DEFAULT_GRACE: Final = 30.0
-#: The kubelet marks with it the API's copy of a pod that it got from elsewhere.
 #: What the name of the volume with a pod's token begins with.
 TOKEN_VOLUME: Final = "kube-api-access-"
+#: The kubelet marks with it the API's copy of a pod that it got from elsewhere.
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 

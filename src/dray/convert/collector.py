@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from dray.api.errors import NotFound, StatusError
 from dray.api.objects import controller_of
+from dray.api.pods import TOKEN_VOLUME
 from dray.client import resources
 from dray.client.client import Client
 from dray.client.discovery import Discovery
@@ -59,8 +60,6 @@ _NOTED: Final = (
     "deployment.kubernetes.io/revision",
     "deprecated.daemonset.template.generation",
 )
-#: The volume with which every pod gets its service account's token.
-_TOKEN_VOLUME: Final = "kube-api-access-"
 
 
 async def collect_manifests(client: Client) -> list[Object]:
@@ -129,7 +128,7 @@ def _unscheduled(spec: PodSpec) -> PodSpec:
     before = spec.copy()
     before.pop("nodeName", None)
     volumes = before.pop("volumes", None) or ()
-    if volumes := [volume for volume in volumes if not volume["name"].startswith(_TOKEN_VOLUME)]:
+    if volumes := [volume for volume in volumes if not volume["name"].startswith(TOKEN_VOLUME)]:
         before["volumes"] = volumes
     if "initContainers" in spec:
         before["initContainers"] = [_without_token(container) for container in spec["initContainers"]]
@@ -141,7 +140,7 @@ def _unscheduled(spec: PodSpec) -> PodSpec:
 def _without_token(container: Container) -> Container:
     kept = container.copy()
     mounts = kept.pop("volumeMounts", None) or ()
-    if mounts := [mount for mount in mounts if not mount["name"].startswith(_TOKEN_VOLUME)]:
+    if mounts := [mount for mount in mounts if not mount["name"].startswith(TOKEN_VOLUME)]:
         kept["volumeMounts"] = mounts
     return kept
 
