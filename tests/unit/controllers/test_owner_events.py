@@ -15,7 +15,7 @@ def pod(name, kind=None, *, controller=True, uid="u", **labels):
 
 
 def tell(informer, kind, document):
-    informer._apply(SimpleNamespace(type=kind, object=document))
+    informer._apply([SimpleNamespace(type=kind, object=document)])
 
 
 class Keeper(list):

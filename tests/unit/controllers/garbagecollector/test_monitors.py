@@ -49,7 +49,7 @@ class Source:
         self.monitors.sync({"it": resource}, None)
 
     def tell(self, kind: str, document: dict[str, Any]) -> None:
-        self.informer._apply(SimpleNamespace(type=kind, object=document))
+        self.informer._apply([SimpleNamespace(type=kind, object=document)])
 
 
 def drawn(graph: Graph) -> dict[str, Any]:
