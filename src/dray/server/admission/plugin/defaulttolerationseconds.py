@@ -18,7 +18,11 @@ class DefaultTolerationSeconds:
     name = "DefaultTolerationSeconds"
 
     def __init__(self, *, not_ready: int = 300, unreachable: int = 300) -> None:
-        self._seconds = ((NOT_READY, not_ready), (UNREACHABLE, unreachable))
+        defaults: tuple[Toleration, ...] = tuple(
+            {"key": taint, "operator": "Exists", "effect": _NO_EXECUTE, "tolerationSeconds": seconds}
+            for taint, seconds in ((NOT_READY, not_ready), (UNREACHABLE, unreachable))
+        )
+        self._defaults = defaults  # all pods share them
 
     def handles(self, scope: RequestScope) -> bool:
         return scope.is_for("", "pods") and scope.operation in (CREATE, UPDATE)
@@ -27,10 +31,8 @@ class DefaultTolerationSeconds:
         pod: Pod = attributes.object
         spec = pod.get("spec", {})
         present = spec.get("tolerations") or ()
-        missing: list[Toleration] = [
-            {"key": taint, "operator": "Exists", "effect": _NO_EXECUTE, "tolerationSeconds": seconds}
-            for taint, seconds in self._seconds
-            if not any(_covers(toleration, taint) for toleration in present)
+        missing = [
+            default for default in self._defaults if not any(_covers(t, default["key"]) for t in present)
         ]
         if missing:
             pod["spec"] = {**spec, "tolerations": [*present, *missing]}

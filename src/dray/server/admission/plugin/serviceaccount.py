@@ -30,6 +30,23 @@ _DEFAULT: Final = "default"
 _ENFORCE: Final = "kubernetes.io/enforce-mountable-secrets"
 #: An hour, and some seconds by which a token's origin can be told.
 _SECONDS: Final = 3607
+_ROOT_CERTIFICATE: Final[ConfigMapProjection] = {
+    "name": "kube-root-ca.crt",
+    "items": [{"key": "ca.crt", "path": "ca.crt"}],
+}
+_NAMESPACE_FILE: Final[DownwardAPIVolumeFile] = {
+    "path": "namespace",
+    "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+}
+#: What every volume with a token is made of. All pods share it, and nobody changes what is in a document.
+_TOKEN_SOURCE: Final[ProjectedVolumeSource] = {
+    "sources": [
+        {"serviceAccountToken": {"expirationSeconds": _SECONDS, "path": "token"}},
+        {"configMap": _ROOT_CERTIFICATE},
+        {"downwardAPI": {"items": [_NAMESPACE_FILE]}},
+    ],
+    "defaultMode": 0o644,
+}
 _MAX_MISSING: Final = 1000
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
@@ -134,7 +151,7 @@ class ServiceAccount:
             container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": MOUNT_PATH}]
             mounted = True
         if mounted and present is None:
-            spec["volumes"] = [*volumes, {"name": name, "projected": _token_volume()}]
+            spec["volumes"] = [*volumes, {"name": name, "projected": _TOKEN_SOURCE}]
 
 
 def _automount(account: CoreServiceAccount, spec: PodSpec) -> bool:
@@ -143,22 +160,6 @@ def _automount(account: CoreServiceAccount, spec: PodSpec) -> bool:
     if said is None:
         said = account.get("automountServiceAccountToken")
     return said is not False
-
-
-def _token_volume() -> ProjectedVolumeSource:
-    root: ConfigMapProjection = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
-    namespace: DownwardAPIVolumeFile = {
-        "path": "namespace",
-        "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
-    }
-    return {
-        "sources": [
-            {"serviceAccountToken": {"expirationSeconds": _SECONDS, "path": "token"}},
-            {"configMap": root},
-            {"downwardAPI": {"items": [namespace]}},
-        ],
-        "defaultMode": 0o644,
-    }
 
 
 def _check_mirror(spec: PodSpec, attributes: Attributes) -> None:

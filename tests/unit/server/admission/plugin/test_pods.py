@@ -72,6 +72,20 @@ async def test_pods_tolerate_failing_nodes_for_a_while() -> None:
     ]
 
 
+async def test_what_becomes_of_one_pods_additions_is_nothing_to_other_pods() -> None:
+    world = await make_world("DefaultTolerationSeconds", "ServiceAccount")
+    await world.post(ACCOUNTS, {"metadata": {"name": "default"}})
+    first, second = await world.post(PODS, pod("first")), await world.post(PODS, pod("second"))
+    assert first["spec"]["volumes"][0]["projected"] is second["spec"]["volumes"][0]["projected"]
+    tolerations = [{**t, "tolerationSeconds": 300} for t in first["spec"]["tolerations"]]
+    change = {"spec": {"tolerations": [*tolerations, {"key": "a", "operator": "Exists"}]}}
+    patched = await world.patch(f"{PODS}/first", change)
+    assert len(patched["spec"]["tolerations"]) == 3
+    third = (await world.post(PODS, pod("third")))["spec"]
+    assert third["tolerations"] == second["spec"]["tolerations"]
+    assert third["volumes"][0]["projected"] == first["spec"]["volumes"][0]["projected"]
+
+
 async def test_a_toleration_of_everything_needs_no_others() -> None:
     world = await make_world("DefaultTolerationSeconds")
     made = await world.post(PODS, pod(tolerations=[{"operator": "Exists"}]))
