@@ -27,7 +27,7 @@ LINE = re.compile(
 #: what `make bench` prints behind a figure to set it in relation to another one
 RELATION = re.compile(r"\s{3,}(upstream\b|[\d.]+ ×).*")
 #: figures in seconds or megabytes are better when they are smaller, all others are rates
-SMALLER_IS_BETTER = re.compile(r"\b(s|ms|MB|seconds)\b|^(explain|devices|time per)\b")
+SMALLER_IS_BETTER = re.compile(r"(?<!/)\b(s|ms|MB|seconds)\b|^(explain|devices|time per)\b")
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
