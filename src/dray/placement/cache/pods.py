@@ -189,7 +189,7 @@ class PodInfo(msgspec.Struct, eq=False):
     def updated(self, document: Pod) -> PodInfo:
         """The view of a newer version; cheap when only its status has changed, or it was bound."""
         if (document["metadata"].get("labels") or {}) != self.labels or not _same_spec(
-            document, self.document
+            document["spec"], self.document["spec"]
         ):
             return PodInfo(document)
         new = _copy(self)
@@ -324,12 +324,11 @@ def _copy(pod: PodInfo) -> PodInfo:
     return copied
 
 
-def _same_spec(document: Pod, known: Pod) -> bool:
-    """Whether two versions of a pod have equal specs, except that the newer one may have a nodeName."""
-    generation = document["metadata"].get("generation")
-    if generation and generation == known["metadata"].get("generation"):
-        return True  # every change of a spec but the binding makes a new generation
-    new, old = document["spec"], known["spec"]
+def _same_spec(new: PodSpec, old: PodSpec) -> bool:
+    """Whether two specs are equal, except that the newer one may have a nodeName.
+
+    The generation does not tell: releases that do not keep it take from a client whatever it says.
+    """
     return new == old or ("nodeName" not in old and new == {**old, "nodeName": new.get("nodeName")})
 
 

@@ -109,7 +109,7 @@ def test_pods_of_one_template_share_a_view_though_their_token_volumes_have_names
     assert (second.name, second.document) == ("p2", pod(2))
 
 
-def test_a_spec_of_the_same_generation_is_not_compared_and_one_of_a_new_generation_is_read_anew() -> None:
+def test_a_changed_spec_is_read_anew_whatever_its_generation_says_and_a_binding_is_no_change() -> None:
     def pod(generation: int, cpu: str) -> dict[str, Any]:
         metadata = {"name": "p", "namespace": "n", "uid": "u", "generation": generation}
         container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
@@ -119,4 +119,4 @@ def test_a_spec_of_the_same_generation_is_not_compared_and_one_of_a_new_generati
     bound = pod(1, "1")
     bound["spec"]["nodeName"] = "n1"
     assert known.updated(bound).requests is known.requests
-    assert known.updated(pod(2, "2")).requests.cpu == 2000
+    assert known.updated(pod(2, "2")).requests.cpu == known.updated(pod(1, "2")).requests.cpu == 2000
