@@ -6,19 +6,22 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from dray.api import release as releases
+from dray.api.errors import ServiceUnavailable
 from dray.api.groups.core import event
 from dray.api.schema import loader as schema_loader
 from dray.api.scheme.registry import kinds
 from dray.app import kubeconfig, pki, shared_pki
 from dray.app.options import OptionError, ServerOptions, listen
 from dray.app.remotenodes import RemoteNodes
+from dray.backoff import Backoff
 from dray.server import apiregistration, beyond_upstream, subresources
 from dray.server.admission import AdmissionChain, UnknownPlugin, enabled
 from dray.server.admission.registration import build_plugins
@@ -61,7 +64,7 @@ from dray.server.routes.openapi import OpenAPIRoutes
 from dray.server.storage.bridge import bridge
 from dray.server.subresources import tokenrequest
 from dray.store.factory import open_store
-from dray.store.interface import Store, StoreError
+from dray.store.interface import Store, StoreError, StoreFull, StoreUnavailable
 from dray.wire.http_server import HTTPServer
 
 if TYPE_CHECKING:
@@ -69,7 +72,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _DRAIN_SECONDS = 5.0
+_OUTAGE_BACKOFF: Final = Backoff(initial=0.2, maximum=5.0)
 
 #: Upstream's names of what is done at each step of the start, for health checks.
 _ASSEMBLED = (
@@ -128,9 +134,11 @@ async def run_server(
         raise OptionError(f"--store {options.store}: {e}") from e
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
-        await shared_pki.adopt(store, options.data / "pki")
+        await _through_outages(store, partial(shared_pki.adopt, store, options.data / "pki"))
         keys = pki.ensure(options.data / "pki", names)
-        api = await assemble(options, store, address=f"{known_as}:{port}", clock=clock)
+        api = await _through_outages(
+            store, partial(assemble, options, store, address=f"{known_as}:{port}", clock=clock)
+        )
         stack.callback(api.resources.close)
         health = Health(api)
         for part in (Discovery(api), health, IndexRoutes(api), OpenAPIRoutes(api)):
@@ -142,9 +150,9 @@ async def run_server(
         definitions = CRDController(api)
         await definitions.start()
         health.started(*_DEFINITIONS_SERVED)
-        await bootstrap(api, port=port, client_ca=keys.ca.read_text())
+        await _through_outages(store, partial(bootstrap, api, port=port, client_ca=keys.ca.read_text()))
         if "RBAC" in options.authorization:
-            await bootstrappolicy.reconcile(api)
+            await _through_outages(store, partial(bootstrappolicy.reconcile, api))
             health.started("poststarthook/rbac/bootstrap-roles")
         health.started(*_BOOTSTRAPPED)
         api.audit = _audit(options)
@@ -170,6 +178,26 @@ async def run_server(
                 await http.drain(_DRAIN_SECONDS)
                 for task in background:
                     task.cancel()
+
+
+async def _through_outages(store: Store, step: Callable[[], Awaitable[T]]) -> T:
+    """Take a step of the start, again and again while a store that other servers share cannot be reached.
+
+    Such a store has answered before, so that its address is right, and it comes back: a server that ended instead would
+    not be there when it does. Each step may be taken twice; what a first attempt wrote the second one finds.
+    """
+    failures = 0
+    while True:
+        try:
+            return await step()
+        except StoreFull:
+            raise
+        except (StoreUnavailable, ServiceUnavailable) as e:
+            if not store.shared:
+                raise
+            log.warning("the start waits for the store: %s", e)
+        await asyncio.sleep(_OUTAGE_BACKOFF.after(failures))
+        failures += 1
 
 
 def _tls(options: ServerOptions, keys: pki.Pki) -> ssl.SSLContext:
