@@ -163,7 +163,7 @@ class Reply:
 
     code: int
     headers: Sequence[tuple[str, str]] = ()
-    body: bytes | Sequence[bytes] = b""
+    body: bytes = b""
     stream: Stream | None = None
     duplex: Duplex | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import socket
 import ssl
 import time
@@ -248,6 +249,48 @@ async def test_a_client_that_does_not_read_gets_no_further_answers():
     exchange.connection.resume_writing()
     await exchange.settle()
     assert len(exchange.seen) == 50
+
+
+def large_replies(size: int, limits: Limits | None = None) -> Exchange:
+    async def answer(request: Request) -> Reply:
+        return Reply(200, body=b"x" * size)
+
+    return Exchange(server=HTTPServer(answer, request_type=Request, limits=limits))
+
+
+async def test_the_loop_turns_while_a_large_reply_is_sent():
+    exchange = large_replies(3 << 20)
+    turns, sent_by_turn = 0, [0]
+    exchange.connection.data_received(GET % 1 + GET % 2)
+    while turns < 200:
+        await asyncio.sleep(0)
+        sent_by_turn.append(len(exchange.transport.sent))
+        turns += 1
+    assert max(after - before for before, after in itertools.pairwise(sent_by_turn)) < 300_000
+    replies = bytes(exchange.transport.sent).split(b"HTTP/1.1 200 OK\r\n")[1:]
+    assert [reply.partition(b"\r\n\r\n")[2] for reply in replies] == [b"x" * (3 << 20)] * 2
+
+
+async def test_a_large_reply_waits_for_a_slow_client_no_longer_than_it_may():
+    exchange = large_replies(3 << 20, Limits(stalled_seconds=60))
+    connection, sent = exchange.connection, exchange.transport.sent
+    connection.data_received(GET % 1)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    connection.pause_writing()
+    deadline, so_far = connection.deadline, len(sent)
+    assert 0 < deadline - time.monotonic() <= 60
+    await exchange.settle()
+    assert len(sent) == so_far < 3 << 20
+    connection.resume_writing()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    connection.pause_writing()
+    assert so_far < len(sent) < 3 << 20 and connection.deadline == deadline
+    exchange.lose()
+    so_far = len(sent)
+    await exchange.settle()
+    assert len(sent) == so_far and not exchange.server.connections
 
 
 async def test_a_request_that_timed_out_while_its_body_was_awaited_is_told_so():

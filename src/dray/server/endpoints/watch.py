@@ -13,13 +13,12 @@ from dray.api import protobuf
 from dray.api.groups.apiextensions.conversion import ConversionNeeded
 from dray.api.scheme.kinds import Object
 from dray.server.storage.codec import Codec, encode
-from dray.server.storage.documents import Document
+from dray.server.storage.documents import AT_ONCE, Document
 from dray.server.storage.watchcache import ADDED, Change, Watcher
 from dray.wire.duplex import Sink
 
 BOOKMARK: Final = "BOOKMARK"
 ERROR: Final = "ERROR"
-_BATCH: Final = 500  # initial objects written at once
 _BOOKMARK_SECONDS: Final = 60.0
 _ALLOWED_SECONDS: Final = 10.0  # how long a watch may go on after its credentials or rights have ended
 _LAST_BOOKMARK_SECONDS: Final = 2.0  # before the watch times out, so that a client resumes close to the end
@@ -100,8 +99,8 @@ class Watch:
 
     async def _beginning(self) -> AsyncIterator[Sequence[WatchEvent]]:
         start = self._revision() if self._initial_end else 0
-        for at in range(0, len(self._initial), _BATCH):
-            yield [WatchEvent(ADDED, document=d) for d in self._initial[at : at + _BATCH]]
+        for at in range(0, len(self._initial), AT_ONCE):
+            yield [WatchEvent(ADDED, document=d) for d in self._initial[at : at + AT_ONCE]]
         self._initial = ()
         if self._initial_end:
             yield [self.bookmark(start, initial_end=True)]
@@ -196,17 +195,23 @@ class WatchStream:
         self._convert = convert
 
     async def run(self, sink: Sink) -> None:
-        line = self._line
         async for batch in self._watch.batches():
-            if sink.closed:
-                break
-            try:
-                data = b"".join([line(event) for event in batch])
-            except ConversionNeeded:
-                data = b"".join([await self._converted(event) for event in batch])
-            sink.write(data)
-            if sink.congested:
-                await sink.drained()
+            for start in range(0, len(batch), AT_ONCE):
+                if sink.closed:
+                    return
+                events = batch[start : start + AT_ONCE]
+                sink.write(await self._lines(events))
+                if sink.congested:
+                    await sink.drained()
+                elif len(events) == AT_ONCE:
+                    await asyncio.sleep(0)  # there may be thousands, and a row of a table takes its time
+
+    async def _lines(self, events: Sequence[WatchEvent]) -> bytes:
+        line = self._line
+        try:
+            return b"".join([line(event) for event in events])
+        except ConversionNeeded:
+            return b"".join([await self._converted(event) for event in events])
 
     async def _converted(self, event: WatchEvent) -> bytes:
         while True:

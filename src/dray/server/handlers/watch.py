@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +14,7 @@ from dray.server.endpoints.responses import Response
 from dray.server.endpoints.watch import Watch
 from dray.server.handlers.list import read_at, tell_undecodable, wait_for_revision
 from dray.server.registry.selection import Selection, select
-from dray.server.storage.documents import Document
+from dray.server.storage.documents import AT_ONCE, Document
 from dray.server.storage.watchcache import Change, Watcher
 from dray.store.interface import Compacted, Event
 
@@ -51,19 +52,11 @@ async def _open_watch(
             watcher = cache.watch(
                 selection.namespace, since=revision, matches=selection.matches, index=selection.index
             )
-            matches, documents = selection.matches, cache.documents
-            initial: Sequence[Document] = [
-                documents[k]
-                for k in cache.range(selection.namespace)
-                if matches is None or matches(documents[k])
-            ]
-            if cache.on_disk:
-                try:
-                    listing = await read_at(call, options, selection, revision, start="", limit=0)
-                except StatusError:
-                    watcher.close()
-                    raise
-                initial = listing.documents
+            try:
+                initial = await _initial(call, options, selection, revision)
+            except BaseException:
+                watcher.close()
+                raise
             return Watch(
                 call.codec,
                 watcher,
@@ -93,6 +86,25 @@ async def _open_watch(
     except StatusError as e:
         # Once the request itself is sound, upstream reports problems inside the stream.
         return Watch(call.codec, None, timeout=timeout, revision=lambda: store.revision, error=e.status())
+
+
+async def _initial(
+    call: Call, options: ListOptions, selection: Selection, revision: int
+) -> Sequence[Document]:
+    """What is there at ``revision``, which is the present one when this is called. Selecting among many objects, which
+    may have to be decoded, gives way to others."""
+    cache, matches = call.resource.cache, selection.matches
+    if cache.on_disk:
+        return (await read_at(call, options, selection, revision, start="", limit=0)).documents
+    documents = [cache.documents[key] for key in cache.range(selection.namespace)]
+    if matches is None:
+        return documents
+    found: list[Document] = []
+    for start in range(0, len(documents), AT_ONCE):
+        if start:
+            await asyncio.sleep(0)
+        found += [each for each in documents[start : start + AT_ONCE] if matches(each)]
+    return found
 
 
 def _history(call: Call, selection: Selection, revision: int) -> Sequence[tuple[str, Change]]:

@@ -9,6 +9,7 @@ from dray.api.errors import Expired, Invalid, StatusError
 from dray.server.endpoints import watch as endpoints_watch
 from dray.server.endpoints.requests import Request
 from dray.server.endpoints.watch import Watch
+from dray.server.handlers import watch as handler
 from dray.server.inprocess import WatchEvent
 from dray.wire.messages import Headers, Query
 from tests.support.apiserver import Server, make_server
@@ -115,6 +116,38 @@ async def test_bookmarks_come_by_and_by_and_a_watch_times_out(monkeypatch):
     found = await events(server, 100, timeoutSeconds="1", allowWatchBookmarks="true")
     assert len(found) > 5 and {e.type for e in found} == {"BOOKMARK"}
     assert await events(server, 100, timeoutSeconds="1") == []
+
+
+async def test_selecting_the_initial_objects_gives_way_to_others_and_misses_nothing(monkeypatch):
+    monkeypatch.setattr(handler, "AT_ONCE", 2)
+    server = await make_server()
+    client = server.as_user()
+    for number in range(10):
+        await client.request("POST", MAPS, body=config(f"m{number}", l="1"))
+    watch = asyncio.create_task(events(server, 12, labelSelector="l=1"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert server.api.resource("", "configmaps").cache.watchers == 1
+    await client.request("DELETE", f"{MAPS}/m9")
+    await client.request("POST", MAPS, body=config("n", l="1"))
+    found = told(await watch)
+    assert found[:10] == [("ADDED", f"m{number}") for number in range(10)]
+    assert found[10:] == [("DELETED", "m9"), ("ADDED", "n")]
+
+
+async def test_a_client_who_leaves_while_the_initial_objects_are_selected_leaves_no_watcher(monkeypatch):
+    monkeypatch.setattr(handler, "AT_ONCE", 2)
+    server = await make_server()
+    for number in range(10):
+        await server.as_user().request("POST", MAPS, body=config(f"m{number}", l="1"))
+    cache = server.api.resource("", "configmaps").cache
+    watch = asyncio.create_task(events(server, 1, labelSelector="l=1"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert cache.watchers == 1
+    watch.cancel()
+    await asyncio.wait([watch])
+    assert watch.cancelled() and cache.watchers == 0
 
 
 async def test_one_object_can_be_watched_by_name():
