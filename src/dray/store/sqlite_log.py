@@ -16,6 +16,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from dray.store.state import FIRST_REVISION, State
 
 _APPLICATION_ID: Final = 0x64726179  # "dray"
 _FORMAT: Final = 1
+_COLUMNS: Final = 5
 
 _SCHEMA: Final = """
 CREATE TABLE log (
@@ -164,13 +166,22 @@ def append(connection: sqlite3.Connection, events: Sequence[Event], expiries: Se
     """Add rows; returns when they are on disk. If it raises, nothing has happened, or ``truncate`` makes it so.
 
     One statement for the whole batch, its own transaction outside ``transaction``: the interpreter lock is given up
-    and taken back once, not once a row, which matters when the event loop is busy.
+    and taken back once, not once a row, which matters when the event loop is busy. The statement has places for a power
+    of two of rows, so that there are few statements for SQLite to prepare and to hold; what is left over is null.
     """
     row: list[str | int | float | bytes | None] = []
     for event, expires in zip(events, expiries, strict=True):
         created = event.revision if event.previous is None else event.previous.create_revision
         row += (event.revision, event.key, created, expires, event.value)
-    connection.execute("INSERT INTO log VALUES (?,?,?,?,?)" + ",(?,?,?,?,?)" * (len(events) - 1), row)
+    places = 1 << (len(events) - 1).bit_length()
+    row += [None] * (_COLUMNS * (places - len(events)))
+    connection.execute(_append_statement(places), row)
+
+
+@cache
+def _append_statement(places: int) -> str:
+    rows = ",".join(["(?,?,?,?,?)"] * places)
+    return f"INSERT INTO log SELECT * FROM (VALUES {rows}) WHERE column1 IS NOT NULL"
 
 
 def truncate(connection: sqlite3.Connection, *, after: int) -> None:
