@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api import objects, pods
 from dray.api.groups.core.pod.annotations import check_annotations
@@ -32,7 +32,7 @@ from dray.api.scheme.strategy import (
     update_generation,
 )
 from dray.api.validation import addresses, field, names
-from dray.api.validation.cache import GeneratedName
+from dray.api.validation.cache import GeneratedName, Interner
 from dray.api.validation.field import FieldError, Path
 
 if TYPE_CHECKING:
@@ -83,6 +83,32 @@ def _generated_name(spec: PodSpec) -> GeneratedName | None:
 _TOKEN_VOLUME: Final = re.compile(f"{pods.TOKEN_VOLUME}[{objects.SUFFIX_LETTERS}]{{{objects.SUFFIX_LENGTH}}}")
 
 
+#: What the pods of one template have in common, and a mounted token does not tell apart.
+_COMMON: Final = (
+    "resources",
+    "env",
+    "ports",
+    "securityContext",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+)
+#: It remembers few, because nothing is gained by what only one pod says.
+_templates: Final = Interner(256)
+
+
+def _hold_once(spec: PodSpec) -> None:
+    """Let pods of one template share what is larger than a text, which nobody changes in place from now on."""
+    parts: Any = spec
+    if claims := parts.get("resourceClaims"):
+        parts["resourceClaims"] = _templates.one(claims)
+    for part in ("initContainers", "containers"):
+        for container in parts.get(part) or ():
+            for name in _COMMON:
+                if value := container.get(name):
+                    container[name] = _templates.one(value)
+
+
 def _check_no_tokens(spec: PodSpec) -> list[FieldError]:
     words = "must not be specified when serviceAccountName is not set"
     return [
@@ -123,6 +149,7 @@ class PodStrategy(_Checks, Strategy["Pod"]):
             }
             obj["status"]["conditions"] = set_condition([], condition, now=ctx.now)
         merge_label_keys(obj, ctx.gates)
+        _hold_once(spec)
 
     def check(self, obj: Pod, ctx: Context) -> Checked:
         """Most pods are made from a template, and differ in nothing that the rules look at but a generated name."""

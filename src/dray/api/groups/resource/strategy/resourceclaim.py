@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dray.api.groups.resource.strategy.authorization import admin_access, admin_access_granted, status_parts
 from dray.api.groups.resource.strategy.common import finalizers, metadata_update, template_metadata
@@ -14,10 +14,14 @@ from dray.api.groups.resource.validation.claimstatus import allocated_devices, c
 from dray.api.groups.resource.validation.resourceclaim import claim_spec
 from dray.api.identity import shared_device_id
 from dray.api.scheme.strategy import SPEC, STATUS, Context, SubdomainStrategy, UpdateStrategy, keep_fields
+from dray.api.validation.cache import Interner
 from dray.api.validation.field import FieldError
 
 if TYPE_CHECKING:
     from dray.api.types.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
+
+
+_specs: Final = Interner(256)
 
 
 class ResourceClaimStrategy(SubdomainStrategy["ResourceClaim"]):
@@ -28,7 +32,9 @@ class ResourceClaimStrategy(SubdomainStrategy["ResourceClaim"]):
 
     def prepare_create(self, obj: ResourceClaim, ctx: Context) -> None:
         obj["status"] = {}
-        drop_spec_fields(obj.get("spec") or {}, None, ctx.gates)
+        if spec := obj.get("spec"):
+            drop_spec_fields(spec, None, ctx.gates)
+            obj["spec"] = _specs.one(spec)  # claims of one template share it
 
     def validate(self, obj: ResourceClaim, ctx: Context) -> Sequence[FieldError]:
         spec = obj.get("spec") or {}

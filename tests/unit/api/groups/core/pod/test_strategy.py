@@ -126,3 +126,17 @@ def test_a_volume_that_is_named_after_its_pod_is_looked_at_for_every_pod():
     for name, wrong in (("short", 0), ("x" * 252, 1)):
         pod = prepared(volumes, about={"name": name})
         assert len(POD.strategy.check(pod, remembering).problems) == wrong
+
+
+def test_pods_of_one_template_hold_what_they_have_in_common_once():
+    claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
+    container = {"resources": {"claims": [{"name": "gpu"}]}, "env": [{"name": "A", "value": "1"}]}
+    first, second, other = (
+        prepared(claims, {**container, **more}) for more in ({}, {}, {"env": [{"name": "B"}]})
+    )
+    for part in ("resources", "env"):
+        assert first["spec"]["containers"][0][part] is second["spec"]["containers"][0][part]
+    assert first["spec"]["resourceClaims"] is second["spec"]["resourceClaims"]
+    assert first["spec"]["containers"] is not second["spec"]["containers"]
+    assert first == second
+    assert other["spec"]["containers"][0]["env"] == [{"name": "B"}]
