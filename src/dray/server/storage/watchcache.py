@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from dray.api import protobuf
 from dray.api.errors import qualified
 from dray.api.scheme.kinds import Object
@@ -61,25 +63,32 @@ class WindowBudget:
             largest.shrink_window(largest.window_bytes - self.limit // 8)
 
 
-class Change:
+class Change(msgspec.Struct, eq=False):
     """One write as watchers see it: the document before and after, and its encoded lines, shared by all of them."""
 
-    __slots__ = ("_deleted", "_frames", "_lines", "after", "before", "held", "revision", "size", "type")
+    revision: int
+    before: Document | None
+    after: Document | None
+    _deleted: Document | None = None
+    _lines: dict[tuple[Codec, str], bytes] | None = None
+    _frames: dict[tuple[Codec, str], bytes] | None = None
 
-    def __init__(self, revision: int, before: Document | None, after: Document | None) -> None:
-        self.revision = revision
-        self.before = before
-        self.after = after
-        #: what it is to a watcher that sees everything
-        self.type = DELETED if after is None else ADDED if before is None else MODIFIED
-        self._deleted: Document | None = None
-        self._lines: dict[tuple[Codec, str], bytes] | None = None
-        self._frames: dict[tuple[Codec, str], bytes] | None = None
-        replaced = 0 if before is None or before.value is None else len(before.value)
-        #: bytes that are kept for this change's sake alone
-        self.held = replaced + _CHANGE_BYTES
-        #: bytes of the object that watchers are sent, as it is stored
-        self.size = replaced if after is None else 0 if after.value is None else len(after.value)
+    @property
+    def type(self) -> str:
+        """What it is to a watcher that sees everything."""
+        return DELETED if self.after is None else ADDED if self.before is None else MODIFIED
+
+    @property
+    def held(self) -> int:
+        """Bytes that are kept for this change's sake alone."""
+        before = self.before
+        return _CHANGE_BYTES if before is None or before.value is None else _CHANGE_BYTES + len(before.value)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the object that watchers are sent, as it is stored."""
+        document = self.before if self.after is None else self.after
+        return 0 if document is None or document.value is None else len(document.value)
 
     @property
     def deleted(self) -> Document:
