@@ -5,17 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-import re2
-
 from dray.cel.errors import EvaluationError
-
-
-def _options() -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    # Go's regexp reads UTF-8 and knows no other options by default.
-    options.max_mem = 8 << 20
-    return options
 
 
 @lru_cache(maxsize=64)  # one may take megabytes
@@ -23,8 +13,14 @@ def compile_pattern(pattern: str) -> Any:
     """A compiled pattern; EvaluationError in Go's words if it is none."""
     if "\\C" in pattern and _takes_single_bytes(pattern):  # Go's regexp, unlike RE2, splits no characters
         raise EvaluationError("error parsing regexp: invalid escape sequence: `\\C`")
+    import re2  # 2.6 MB with C++'s library, and few selectors have a pattern
+
+    options = re2.Options()
+    options.log_errors = False
+    # Go's regexp reads UTF-8 and knows no other options by default.
+    options.max_mem = 8 << 20
     try:
-        return re2.compile(pattern, _options())
+        return re2.compile(pattern, options)
     except re2.error as wrong:
         raise EvaluationError(f"error parsing regexp: {_reason(wrong, pattern)}") from None
 
