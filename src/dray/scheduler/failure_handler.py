@@ -96,4 +96,4 @@ class FailureHandler:
             reasons=decision.reasons,
         )
         if written is not None:
-            entry.adopt_newer(written)
+            self._queue.adopt_newer(entry, written)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dray.placement.cache.groups import CompositeInfo, GroupCache, PodGroupInfo
 from dray.placement.cache.pods import PodInfo, PodInfoFactory
 from dray.placement.gangs import Composite, Gang
-from dray.scheduler.queue.queueing_hints import IN_LINE
+from dray.scheduler.queue.queueing_hints import IN_LINE, after_event
 from dray.scheduler.queue.scheduling_queue import QueuedPodInfo, QueueingHint, SchedulingQueue
 
 if TYPE_CHECKING:
@@ -262,7 +262,8 @@ class PendingGroups:
 
     def _left_line(self) -> None:
         """Those who waited for a group may be tried."""
-        if self._queue.has_unschedulable and self._queue.requeue(lambda e: IN_LINE in e.rejected_by):
+        event = after_event(IN_LINE)
+        if self._queue.requeue(event.may_help, about=event.subjects):
             self._wake()
 
     def _enter(self, root: PendingGroup, stand_in: PodInfo, gate: str, *, error: bool) -> None:

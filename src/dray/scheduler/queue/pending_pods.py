@@ -17,7 +17,7 @@ from dray.placement.plugins import dynamic_resources
 from dray.placement.profiles import Profiles
 from dray.scheduler.queue import queueing_hints
 from dray.scheduler.queue.pending_groups import PendingGroups
-from dray.scheduler.queue.scheduling_queue import QueuedPodInfo, QueueingHint, SchedulingQueue
+from dray.scheduler.queue.scheduling_queue import QueuedPodInfo, SchedulingQueue
 
 if TYPE_CHECKING:
     from dray.api.types import Object
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dray.api.types.resource import ResourceClaim
     from dray.placement.cache.groups import GroupCache
     from dray.placement.cache.nodes import ClusterCache, NodeInfo
+    from dray.scheduler.queue.queueing_hints import ClusterEvent
 
 
 class PendingPods:
@@ -149,24 +150,24 @@ class PendingPods:
     def node_event(self, node: NodeInfo | None) -> None:
         """A node was added or updated, or (None) deleted."""
         if self.queue.has_unschedulable:
-            self._requeue(lambda entry: queueing_hints.after_node_event(entry, node))
+            self._requeue(queueing_hints.after_node_event(node))
 
     def assigned_pod_event(self, old: PodInfo | None, new: PodInfo | None) -> None:
         """A pod on some node was added, updated or deleted."""
         if self.queue.has_unschedulable:
-            self._requeue(lambda entry: queueing_hints.after_assigned_pod_event(entry, old, new))
+            self._requeue(queueing_hints.after_assigned_pod_event(old, new))
 
     def claim_event(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if self.queue.has_unschedulable:
-            self._requeue(lambda entry: queueing_hints.after_claim_event(entry, old, new))
+            self._requeue(queueing_hints.after_claim_event(old, new))
 
     def event(self, kind: str) -> None:
         """An object of another kind has changed."""
         if self.queue.has_unschedulable:
-            self._requeue(lambda entry: queueing_hints.after_event(entry, kind))
+            self._requeue(queueing_hints.after_event(kind))
 
-    def _requeue(self, hint: QueueingHint) -> None:
-        if self.queue.requeue(hint):
+    def _requeue(self, event: ClusterEvent) -> None:
+        if self.queue.requeue(event.may_help, about=event.subjects):
             self.wakeup.set()
 
     def requeue_pods(self, uids: Iterable[str]) -> None:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from dray.placement.cache.pods import PodInfo
+from dray.scheduler.queue.unschedulable_pods import UnschedulablePods
 
 if TYPE_CHECKING:
     from dray.api.types.core import Pod
+    from dray.scheduler.queue.queueing_hints import Subject
 
 INITIAL_BACKOFF = 1.0
 MAX_BACKOFF = 10.0
@@ -84,7 +86,7 @@ class SchedulingQueue:
         self._backoff_heap: list[tuple[float, int, str]] = []  # (when, serial, uid)
         self._active: dict[str, tuple[QueuedPodInfo, int]] = {}  # uid → entry and its valid serial
         self._backing_off: dict[str, tuple[QueuedPodInfo, int]] = {}
-        self._unschedulable: dict[str, QueuedPodInfo] = {}
+        self._unschedulable = UnschedulablePods()
         self._gated: dict[str, QueuedPodInfo] = {}
 
     def __len__(self) -> int:
@@ -101,7 +103,7 @@ class SchedulingQueue:
 
     def rejected(self) -> Iterator[QueuedPodInfo]:
         """The unschedulable pods."""
-        return iter(self._unschedulable.values())
+        return iter(self._unschedulable)
 
     def add(self, pod: PodInfo, *, gate: str = "") -> QueuedPodInfo:
         """A pod without a node. A gated pod is not tried until its gate is lifted."""
@@ -129,7 +131,7 @@ class SchedulingQueue:
         if pod.uid in self._gated or (pod.uid in self._unschedulable and may_help) or gate:
             self._enter(pod, gate, self._requeue)
         elif pod.uid in self._unschedulable:
-            self._unschedulable[pod.uid].pod = pod
+            self._unschedulable.update(pod)
         elif held is not None:
             held[0].pod = pod
         elif pod.uid in self._active:
@@ -161,7 +163,7 @@ class SchedulingQueue:
         held = self._active.pop(uid, None) or self._backing_off.pop(uid, None)
         if held is not None:
             return held[0]
-        return self._unschedulable.pop(uid, None) or self._gated.pop(uid, None)
+        return self._unschedulable.pop(uid) or self._gated.pop(uid, None)
 
     def pop(self) -> QueuedPodInfo | None:
         """The next pod to try. When no pod is active, a pod in backoff is tried early unless it had an error."""
@@ -201,7 +203,7 @@ class SchedulingQueue:
         entry.rejected_by = rejected_by
         entry.error = error
         if rejected_by and not error:
-            self._unschedulable[entry.pod.uid] = entry
+            self._unschedulable.add(entry)
         else:
             self._back_off(entry)
 
@@ -210,6 +212,12 @@ class SchedulingQueue:
         entry.attempts -= 1
         entry.gated_by = gate
         self._gated[entry.pod.uid] = entry
+
+    def adopt_newer(self, entry: QueuedPodInfo, written: Pod) -> None:
+        """The status of the pod was written: the entry goes on with the pod as it is now."""
+        entry.adopt_newer(written)
+        if self._unschedulable.get(entry.pod.uid) is entry:
+            self._unschedulable.update(entry.pod)
 
     def done(self, entry: QueuedPodInfo) -> None:
         """The outcome of the last attempt is written: the pod is requeued if an event happened meanwhile."""
@@ -221,18 +229,18 @@ class SchedulingQueue:
     def has_unschedulable(self) -> bool:
         return bool(self._unschedulable)
 
-    def requeue(self, hint: QueueingHint) -> int:
-        """Requeue every unschedulable pod that an event may help; returns how many."""
+    def requeue(self, hint: QueueingHint, *, about: Iterable[Subject] | None = None) -> int:
+        """Requeue every unschedulable pod that an event may help; returns how many.
+
+        ``about``: the subjects of the event. Pods that it does not concern are not asked.
+        """
+        asked = self._unschedulable if about is None else self._unschedulable.concerned(about)
         return self._requeue_all(
-            [
-                e
-                for e in self._unschedulable.values()
-                if (hint(e) if e.gang is None else e.gang.may_be_helped(hint))
-            ]
+            [e for e in asked if (hint(e) if e.gang is None else e.gang.may_be_helped(hint))]
         )
 
     def requeue_these(self, uids: Iterable[str]) -> int:
-        return self._requeue_all([self._unschedulable[u] for u in uids if u in self._unschedulable])
+        return self._requeue_all([e for u in uids if (e := self._unschedulable.get(u)) is not None])
 
     def gated(self) -> Iterable[QueuedPodInfo]:
         return self._gated.values()
@@ -254,19 +262,19 @@ class SchedulingQueue:
     def flush_unschedulable(self) -> None:
         now = self._clock()
         self._requeue_all(
-            [e for e in self._unschedulable.values() if now - e.last_attempt > MAX_UNSCHEDULABLE_SECONDS]
+            [e for e in self._unschedulable if now - e.last_attempt > MAX_UNSCHEDULABLE_SECONDS]
         )
 
     def _requeue_all(self, entries: list[QueuedPodInfo]) -> int:
         for entry in entries:
-            del self._unschedulable[entry.pod.uid]
+            self._unschedulable.pop(entry.pod.uid)
             self._requeue(entry)
         return len(entries)
 
     def _requeue(self, entry: QueuedPodInfo) -> None:
         if entry.in_flight:
             entry.requeued = True
-            self._unschedulable[entry.pod.uid] = entry
+            self._unschedulable.add(entry)
             return
         entry.requeued = False
         if self._is_backing_off(entry):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dray.api.identity import ObjectKey
 from dray.scheduler.queue.scheduling_queue import (
     MAX_UNSCHEDULABLE_SECONDS,
     QueuedPodInfo,
@@ -105,6 +106,25 @@ def test_a_pod_whose_outcome_is_still_being_written_is_tried_again_only_afterwar
     assert queue.pop() is None
     queue.done(entry)
     assert queue.pop() is entry
+
+
+def test_a_pod_whose_status_was_written_waits_for_the_claims_that_it_names_now() -> None:
+    queue = SchedulingQueue(clock=Clock())
+    queue.add(pod(resourceClaims=[{"name": "c", "resourceClaimTemplateName": "t"}]))
+    entry = queue.pop()
+    assert entry is not None
+    queue.add_unschedulable(entry, rejected_by=frozenset({"DynamicResources"}))
+    document = entry.pod.document
+    queue.adopt_newer(
+        entry,
+        {
+            **document,
+            "metadata": {**document["metadata"], "resourceVersion": "2"},
+            "status": {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "claim"}]},
+        },
+    )
+    assert queue.requeue(lambda e: True, about=[ObjectKey("default", "another")]) == 0
+    assert queue.requeue(lambda e: True, about=[ObjectKey("default", "claim")]) == 1
 
 
 def test_without_an_event_a_pod_stays_unschedulable_when_its_outcome_is_written() -> None:
