@@ -26,6 +26,7 @@ MAX_BACKOFF = 10.0
 #: an unschedulable pod is requeued after this long even if no event could help it
 MAX_UNSCHEDULABLE_SECONDS = 300.0
 _FIRST = float("-inf")  # in place of a priority: before every other
+_STALE_ENTRIES = 64  # of pods that are not in backoff any more, before the heap is made anew
 
 
 class QueuedPodInfo(msgspec.Struct):
@@ -84,6 +85,7 @@ class SchedulingQueue:
         self._serial = itertools.count()
         self._active_heap: list[tuple[float, float, int, str]] = []  # (-priority, since, serial, uid)
         self._backoff_heap: list[tuple[float, int, str]] = []  # (when, serial, uid)
+        self._early_heap: list[tuple[float, float, int, str]] = []  # those in backoff, as in the active heap
         self._active: dict[str, tuple[QueuedPodInfo, int]] = {}  # uid → entry and its valid serial
         self._backing_off: dict[str, tuple[QueuedPodInfo, int]] = {}
         self._unschedulable = UnschedulablePods()
@@ -133,9 +135,13 @@ class SchedulingQueue:
         elif pod.uid in self._unschedulable:
             self._unschedulable.update(pod)
         elif held is not None:
-            held[0].pod = pod
+            entry, serial = held
+            changed = entry.pod.priority != pod.priority
+            entry.pod = pod
+            if changed:
+                self._may_pop_early(entry, serial)
         elif pod.uid in self._active:
-            entry = self._active[pod.uid][0]
+            entry, _ = self._active[pod.uid]
             if entry.pod.priority != pod.priority:
                 self.discard(pod.uid)
                 entry.pod = pod
@@ -187,12 +193,13 @@ class SchedulingQueue:
         return None
 
     def _pop_backoff(self) -> QueuedPodInfo | None:
-        candidates = [(e.pod, e) for e, _ in self._backing_off.values() if not e.error]
-        if not candidates:
-            return None
-        entry = min(candidates, key=lambda pair: (-pair[0].priority, pair[1].since))[1]
-        del self._backing_off[entry.pod.uid]
-        return entry
+        while self._early_heap:
+            rank, _, serial, uid = heapq.heappop(self._early_heap)
+            held = self._backing_off.get(uid)
+            if held is not None and held[1] == serial and rank == -held[0].pod.priority:
+                del self._backing_off[uid]
+                return held[0]
+        return None
 
     def add_unschedulable(
         self, entry: QueuedPodInfo, *, rejected_by: frozenset[str], error: bool = False
@@ -298,6 +305,19 @@ class SchedulingQueue:
         )
         self._backing_off[entry.pod.uid] = (entry, serial)
         heapq.heappush(self._backoff_heap, (due, serial, entry.pod.uid))
+        self._may_pop_early(entry, serial)
+
+    def _may_pop_early(self, entry: QueuedPodInfo, serial: int) -> None:
+        if entry.error:
+            return
+        heapq.heappush(self._early_heap, (-entry.pod.priority, entry.since, serial, entry.pod.uid))
+        if len(self._early_heap) > 2 * len(self._backing_off) + _STALE_ENTRIES:
+            self._early_heap = [
+                (-one.pod.priority, one.since, number, uid)
+                for uid, (one, number) in self._backing_off.items()
+                if not one.error
+            ]
+            heapq.heapify(self._early_heap)
 
 
 def _version(pod: Pod) -> int:

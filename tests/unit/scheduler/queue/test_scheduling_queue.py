@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from dray.api.identity import ObjectKey
+from dray.placement.cache.pods import PodInfo
 from dray.scheduler.queue.scheduling_queue import (
+    MAX_BACKOFF,
     MAX_UNSCHEDULABLE_SECONDS,
     QueuedPodInfo,
     SchedulingQueue,
@@ -68,6 +70,35 @@ def test_when_no_pod_is_active_a_pod_in_backoff_is_tried_early() -> None:
     queue.requeue(lambda e: True)
     assert queue.counts["backoff"] == 1
     assert queue.pop() is entry
+
+
+def test_of_the_pods_in_backoff_the_most_important_is_tried_early_and_of_equals_the_longest_waiting() -> None:
+    queue = SchedulingQueue(clock=(clock := Clock()))
+    for name in ("first", "second", "raised", "failed"):
+        queue.add(pod(name))
+        clock.now += 1
+    waiting = [entry for _ in range(4) if (entry := queue.pop()) is not None]
+    for entry in reversed(waiting):
+        queue.add_unschedulable(entry, rejected_by=frozenset({"X"}), error=entry.pod.name == "failed")
+    queue.requeue(lambda e: True)
+    raised = waiting[2].pod.document
+    queue.update(PodInfo({**raised, "spec": {**raised["spec"], "priority": 5}}), gate="", may_help=True)
+    order = [entry.pod.name for _ in range(4) if (entry := queue.pop()) is not None]
+    assert order == ["raised", "first", "second"]
+    assert queue.counts["backoff"] == 1
+
+
+def test_little_is_kept_of_pods_that_have_left_their_backoff() -> None:
+    queue = SchedulingQueue(clock=(clock := Clock()))
+    failed(queue, "X")
+    for _ in range(1000):
+        queue.requeue(lambda e: True)
+        clock.now += MAX_BACKOFF
+        queue.flush()
+        entry = queue.pop()
+        assert entry is not None
+        queue.add_unschedulable(entry, rejected_by=frozenset({"X"}))
+    assert len(queue._early_heap) < 100
 
 
 def test_a_gated_pod_is_not_tried_until_its_gate_is_lifted() -> None:
