@@ -18,6 +18,7 @@ from dray.client import resources
 from dray.client.client import Client
 from dray.client.http import HttpTransport
 from dray.client.leaderelection import LeaderElector
+from dray.server.endpoints import watch
 from dray.server.routes import healthz
 from tests.support import several_servers
 from tests.support.etcd import Etcd
@@ -168,6 +169,26 @@ async def test_a_server_that_hears_late_of_slices_and_claims_books_as_any_other(
         freed = {"status": {"allocation": None}}
         await second.transport.request("PATCH", f"{CLAIMS}/a/status", body=freed, content_type=MERGE)
         await allocate(first, "d", "gpu-0")
+
+
+async def test_a_server_that_hears_late_sends_no_bookmark_older_than_what_its_client_knows(
+    fresh_etcd: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(watch, "_BOOKMARK_SECONDS", 0.05)
+    maps = "/api/v1/namespaces/default/configmaps"
+    async with (
+        servers(tmp_path, f"etcd://{fresh_etcd.endpoint}") as (one, two),
+        several_servers.client(one) as first,
+        several_servers.client(two) as second,
+    ):
+        delay_feed(two, 1)
+        for number in range(3):
+            made = await first.transport.request("POST", maps, body={"metadata": {"name": f"m{number}"}})
+        known = made.object["metadata"]["resourceVersion"]
+        query = {"watch": "true", "resourceVersion": known, "allowWatchBookmarks": "true"}
+        async with second.transport.watch(maps, query=query) as stream:
+            [event, *_] = await anext(aiter(stream))
+        assert event.type == "BOOKMARK" and int(event.object["metadata"]["resourceVersion"]) >= int(known)
 
 
 async def test_two_servers_at_once_do_not_overshoot_a_quota(fresh_etcd: Etcd, tmp_path: Path):

@@ -50,10 +50,12 @@ class Watch:
         bookmarks: bool = False,
         timeout: float,
         revision: Callable[[], int],
+        since: int = 0,
         error: Object | None = None,
         allowed: Callable[[], bool] | None = None,
     ) -> None:
-        """``allowed`` says whether the caller may still watch; without it, the caller may."""
+        """``revision`` is what this server has heard of by now, ``since`` what the client knows at the beginning, or is
+        told of by ``initial``. ``allowed`` says whether the caller may still watch; without it, the caller may."""
         self.codec = codec
         self._watcher = watcher
         self._initial = initial
@@ -62,6 +64,7 @@ class Watch:
         self._bookmarks = bookmarks
         self._timeout = timeout
         self._revision = revision
+        self._known = since
         self._error = error
         self._allowed = allowed
         self._closed = False
@@ -98,12 +101,11 @@ class Watch:
             self._end()
 
     async def _beginning(self) -> AsyncIterator[Sequence[WatchEvent]]:
-        start = self._revision() if self._initial_end else 0
         for at in range(0, len(self._initial), AT_ONCE):
             yield [WatchEvent(ADDED, document=d) for d in self._initial[at : at + AT_ONCE]]
         self._initial = ()
         if self._initial_end:
-            yield [self.bookmark(start, initial_end=True)]
+            yield [self.bookmark(self._known, initial_end=True)]
         if self._earlier:
             yield [WatchEvent(type, change=change) for type, change in self._earlier]
             self._earlier = ()
@@ -132,7 +134,10 @@ class Watch:
                 if now >= deadline:
                     return
                 if now >= next_bookmark:
-                    yield [self.bookmark(self._revision())]
+                    # A server that is behind may not have heard of all that the client knows. Upstream says nothing then.
+                    if (revision := self._revision()) >= self._known:
+                        yield [self.bookmark(revision)]
+                        self._known = revision
                     next_bookmark = self._next_bookmark(now, deadline)
                 if now >= due:
                     due = min(deadline, next_bookmark, next_check)

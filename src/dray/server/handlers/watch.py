@@ -65,6 +65,7 @@ async def _open_watch(
                 bookmarks=options.bookmarks,
                 timeout=timeout,
                 revision=lambda: store.revision,
+                since=revision,
                 allowed=allowed,
             )
         earlier = _history(call, selection, revision) if revision < cache.floor else ()
@@ -81,6 +82,7 @@ async def _open_watch(
             bookmarks=options.bookmarks,
             timeout=timeout,
             revision=lambda: store.revision,
+            since=revision,
             allowed=allowed,
         )
     except StatusError as e:

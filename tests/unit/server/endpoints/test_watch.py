@@ -1,11 +1,52 @@
-"""How a watch is written to its connection."""
+"""What a watch says, when, and how it is written to its connection."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 
-from dray.server.endpoints.watch import ERROR, WatchEvent, WatchStream
+import pytest
+
+from dray.api.groups.core import configmap
+from dray.server.endpoints import watch as endpoints_watch
+from dray.server.endpoints.watch import ERROR, Watch, WatchEvent, WatchStream
+from dray.server.storage.codec import Codecs
 from dray.server.storage.documents import AT_ONCE
+from dray.server.storage.watchcache import WatchCache
+from dray.store.memory import MemoryStore
+
+
+def bookmarks(batches: AsyncIterator[Sequence[WatchEvent]]) -> AsyncIterator[int]:
+    return (
+        int(event.object["metadata"]["resourceVersion"])
+        async for batch in batches
+        for event in batch
+        if event.object
+    )
+
+
+async def test_a_bookmark_is_never_older_than_what_the_client_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints_watch, "_BOOKMARK_SECONDS", 0.001)
+    monkeypatch.setattr(endpoints_watch, "_LAST_BOOKMARK_SECONDS", 0.0)
+    codecs = Codecs(configmap.KIND)
+    cache = WatchCache(MemoryStore(), "/registry/configmaps/", codecs)
+    await cache.load()
+    heard = iter((3, 4, 5, 5, 4, 6))
+    watch = Watch(
+        codecs.storage, cache.watch(since=5), bookmarks=True, timeout=60, since=5, revision=lambda: next(heard)
+    )  # fmt: skip
+    told = bookmarks(watch.batches())
+    assert [await anext(told) for _ in range(3)] == [5, 5, 6]
+
+
+async def test_the_bookmark_after_the_initial_events_is_of_the_revision_at_which_they_were_read() -> None:
+    codecs = Codecs(configmap.KIND)
+    cache = WatchCache(MemoryStore(), "/registry/configmaps/", codecs)
+    await cache.load()
+    watch = Watch(
+        codecs.storage, cache.watch(since=5), initial_end=True, timeout=60, since=5, revision=lambda: 8
+    )  # fmt: skip
+    assert await anext(bookmarks(watch.batches())) == 5
 
 
 class ManyChanges:
