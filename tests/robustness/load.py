@@ -65,9 +65,12 @@ class Client:
                 return status, answer
             await asyncio.sleep(0.1)
 
-    async def watch(self, path: str, revision: int) -> AsyncIterator[Any]:
-        """The events of one connection; it ends with the connection."""
-        query = f"{'&' if '?' in path else '?'}watch=1&allowWatchBookmarks=true&resourceVersion={revision}"
+    async def watch(self, path: str, revision: int, *, seconds: int) -> AsyncIterator[Any]:
+        """The events of one connection, which the server ends after so many seconds, with a bookmark shortly before."""
+        query = (
+            f"{'&' if '?' in path else '?'}watch=1&allowWatchBookmarks=true&timeoutSeconds={seconds}"
+            f"&resourceVersion={revision}"
+        )
         timeout = aiohttp.ClientTimeout(total=None, connect=_ATTEMPT, sock_read=20)
         try:
             async with self.session.get(self._url + path + query, timeout=timeout) as answer:
@@ -80,6 +83,12 @@ class Client:
         except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError):
             pass
         self._url = self.rng.choice(self.urls)
+
+
+def watch_seconds(rng: random.Random) -> int:
+    """How long a watch asks to last. The server sends a bookmark each minute and shortly before the end: only watches that
+    are short see one between two faults."""
+    return rng.randint(5, 15)
 
 
 #: After so many operations the load turns to other objects, so that the history of each can be searched. The old ones
@@ -100,6 +109,7 @@ class ConfigMapLoad:
         self.selector = f"labelSelector=robustness%3D{prefix}"
         self._prefix = prefix
         self.done = self.succeeded = 0
+        self.lasted = 0  # watches that ended at their time
         self.seen: Counter[str] = Counter()  # the newest revision that each watcher was told of
         self._generation = 0
         self._left: list[str] = []  # objects of earlier generations that nobody has deleted yet
@@ -191,8 +201,9 @@ class ConfigMapLoad:
         while True:
             events: list[Event] = []
             self._history.watches.append(Watch(client=name, start=revision, events=events))
-            until = time.monotonic() + rng.uniform(3, 15)
-            async for event in client.watch(f"{self.PATH}?{self.selector}", revision):
+            began, seconds = time.monotonic(), watch_seconds(rng)
+            until = began + rng.uniform(3, 15)
+            async for event in client.watch(f"{self.PATH}?{self.selector}", revision, seconds=seconds):
                 if event["type"] == "ERROR":
                     refused += 1
                     break
@@ -201,6 +212,7 @@ class ConfigMapLoad:
                 self.seen[name] = max(self.seen[name], events[-1].revision)
                 if time.monotonic() > until:
                     break
+            self.lasted += seconds - 0.5 < time.monotonic() - began < seconds + 2
             revision = events[-1].revision if events else revision
             if not resume and len(events) > 3:
                 revision = rng.choice(events).revision

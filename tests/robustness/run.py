@@ -23,7 +23,7 @@ from .booking_load import BookingLoad
 from .bookings import Bookings
 from .cluster import TOKEN, Cluster
 from .history import History, Operation
-from .load import Client, ConfigMapLoad
+from .load import Client, ConfigMapLoad, watch_seconds
 from .one_machine import OneMachine
 
 _RESOURCE = "/apis/resource.k8s.io/v1"
@@ -32,6 +32,8 @@ _TEMPLATES = f"{_RESOURCE}/namespaces/default/resourceclaimtemplates"
 DRIVER = "gpu.example.com"
 #: After so many faults a pod must run before the next one comes.
 PODS_AFTER = 5
+#: Of so many watches that lasted as long as they had asked, one was sent the bookmark that comes two seconds before the end.
+LASTED = 5
 #: The share of pods that are deleted only once they run. The others are deleted after seconds, in whatever they are in the
 #: middle of; where everything is slow, none of those would ever run.
 PATIENT = 0.25
@@ -66,6 +68,7 @@ class Report:
     operations: Counter[str] = field(default_factory=Counter)
     watches: int = 0
     events: int = 0
+    bookmarks: int = 0
     listings: int = 0
     claims: int = 0
     gaps: int = 0  # in the watch on claims, which had to list anew
@@ -75,12 +78,21 @@ class Report:
     seconds: float = 0.0
     signalled: bool = False  # somebody ended it before it had done what it was asked to
 
+    def see(self, history: History, lasted: int) -> None:
+        """Count what is in the history. So many of its watches lasted as long as they had asked."""
+        self.operations = Counter(f"{o.verb} {o.outcome}" for o in history.operations)
+        self.watches, self.listings = len(history.watches), len(history.listings)
+        bookmarks = Counter(event.type == "BOOKMARK" for watch in history.watches for event in watch.events)
+        self.events, self.bookmarks = bookmarks[False], bookmarks[True]
+        if not self.bookmarks and lasted >= LASTED:
+            self.violations.append("no watch was sent a bookmark")
+
     def __str__(self) -> str:
         lines = [
             f"seed {self.seed}: {sum(self.operations.values())} operations in {self.seconds:.0f} s",
             "outcomes: " + ", ".join(f"{name} {n}" for name, n in self.operations.most_common()),
             "faults: " + ", ".join(f"{name} {n}" for name, n in self.faults.most_common()),
-            f"{self.watches} watches with {self.events} events, {self.listings} lists, "
+            f"{self.watches} watches with {self.events} events and {self.bookmarks} bookmarks, {self.listings} lists, "
             f"{self.claims} revisions of claims with {self.gaps} gaps, {self.pods} pods ran, "
             f"{self.bookings['taken']} devices were booked beside them and {self.bookings['refused']} refused, "
             f"{self.restarts} parts that had ended were started again",
@@ -282,10 +294,11 @@ class _Run:
 
     async def _follow(self, bookings: Bookings, start: int) -> None:
         """Every revision of every claim, whoever serves it, but for what a compaction has taken from all servers."""
-        client, revision, refused = self._client(self._fork()), start, 0
+        rng = self._fork()
+        client, revision, refused = self._client(rng), start, 0
         known: dict[str, Any] = {}
         while True:
-            async for event in client.watch(_CLAIMS, revision):
+            async for event in client.watch(_CLAIMS, revision, seconds=watch_seconds(rng)):
                 if event["type"] == "ERROR":
                     refused += 1
                     break
@@ -337,9 +350,7 @@ class _Run:
         if found := verdict.violations(history):
             self._keep_history(history.operations)
         report.violations += [*found, *bookings.violations]
-        report.operations = Counter(f"{o.verb} {o.outcome}" for o in history.operations)
-        report.watches, report.listings = len(history.watches), len(history.listings)
-        report.events = sum(len(watch.events) for watch in history.watches)
+        report.see(history, self._load.lasted)
 
     def _keep_history(self, operations: list[Operation]) -> None:
         """Write down all operations, one a line, for whoever looks for the reason."""

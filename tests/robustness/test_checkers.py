@@ -11,6 +11,7 @@ import pytest
 
 from .bookings import Bookings
 from .history import Event, History, Listing, Operation, Version, Watch
+from .run import LASTED, Report
 from .verdict import violations
 
 
@@ -186,6 +187,17 @@ def test_a_seeded_mistake_is_found(mistake: Callable[[History], None], words: st
     history = make_history(seed)
     mistake(history)
     assert any(words in problem for problem in violations(history))
+
+
+@pytest.mark.parametrize(
+    ("lasted", "bookmarks", "found"), [(LASTED - 1, 0, 0), (LASTED, 0, 1), (LASTED, 1, 0)]
+)
+def test_a_run_with_watches_that_lasted_has_bookmarks(lasted: int, bookmarks: int, found: int) -> None:
+    events = [Event("BOOKMARK", 1)] * bookmarks
+    report = Report(0)
+    report.see(History(watches=[Watch(client="w", start=1, events=events)]), lasted)
+    assert report.bookmarks == bookmarks
+    assert report.violations == ["no watch was sent a bookmark"] * found
 
 
 SLICE = {

@@ -14,7 +14,9 @@ import pytest
 
 from dray.api.claims import FINALIZER
 from dray.server.beyond_upstream.device_booking.records import PREFIX
+from dray.server.endpoints import watch as endpoints_watch
 from dray.server.endpoints.call import Call
+from dray.server.endpoints.watch import Watch, WatchEvent
 from dray.server.storage.documents import Document
 from dray.server.storage.watchcache import Watcher
 from dray.store.interface import Operation
@@ -83,6 +85,20 @@ def skipped_event(store: Any, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Watcher, "take", less)
 
 
+def hasty_bookmark(store: Any, patch: pytest.MonkeyPatch) -> None:
+    """Bookmarks say that the client has been told what comes next."""
+    patch.setattr(Watch, "bookmark", moved(Watch.bookmark, by=5))
+
+
+def old_bookmark(store: Any, patch: pytest.MonkeyPatch) -> None:
+    """Bookmarks are older than what the client has been told."""
+    patch.setattr(Watch, "bookmark", moved(Watch.bookmark, by=-5))
+
+
+def moved(bookmark: Callable[[Watch, int], WatchEvent], *, by: int) -> Callable[[Watch, int], WatchEvent]:
+    return lambda watch, revision: bookmark(watch, revision + by)
+
+
 def now_and_then() -> Callable[[], bool]:
     """Yes at every tenth call."""
     calls = itertools.count(1)
@@ -101,6 +117,7 @@ def unconditional(store: Any) -> None:
 
 
 async def history_on(seed: Seed, patch: pytest.MonkeyPatch, data: Path) -> History:
+    patch.setattr(endpoints_watch, "_BOOKMARK_SECONDS", 0.02)
     history, rng = History(), random.Random(3)
     async with (
         servers(data, "memory", count=1, disable_plugins=("ServiceAccount",)) as (server,),
@@ -133,6 +150,8 @@ async def history_on(seed: Seed, patch: pytest.MonkeyPatch, data: Path) -> Histo
         (stale_read, "no order explains"),
         (duplicate_event, "not unique"),
         (skipped_event, "and no watch has it"),
+        (hasty_bookmark, "not bookmarkable"),
+        (old_bookmark, "not ordered: bookmark"),
     ],
 )
 async def test_a_mistake_of_the_store_is_found(
@@ -145,6 +164,7 @@ async def test_a_mistake_of_the_store_is_found(
 async def test_a_right_store_passes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     history = await history_on(right, monkeypatch, tmp_path)
     assert len(history.operations) >= 600 and history.listings and history.watches[0].events
+    assert any(event.type == "BOOKMARK" for watch in history.watches for event in watch.events)
     assert violations(history) == []
 
 
@@ -164,7 +184,7 @@ async def test_a_store_that_books_twice_is_found(tmp_path: Path) -> None:
         start = server.api.store.revision
 
         async def follow() -> None:
-            async for event in client.watch(CLAIMS, start):
+            async for event in client.watch(CLAIMS, start, seconds=600):
                 bookings.record(event["type"], event["object"])
 
         following = asyncio.create_task(follow())
