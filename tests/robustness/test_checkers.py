@@ -27,6 +27,9 @@ class Store:
 
     def write(self, type_: Any, key: str, value: str) -> int:
         self.revision += 1
+        return self._record(type_, key, value)
+
+    def _record(self, type_: Any, key: str, value: str) -> int:
         self.events.append(Event(type_, self.revision, key, value))
         if type_ == "DELETED":
             del self.objects[key]
@@ -52,6 +55,18 @@ class Store:
             outcome=outcome, value=value, revision=revision, expected=expected,
         )  # fmt: skip
 
+    def transact(self) -> Iterator[Operation]:
+        """Every object is written at one revision."""
+        self.revision += 1
+        self.now += 1
+        for key in "abc":
+            here = self.objects.get(key)
+            yield Operation(
+                client=f"t{key}", key=key, verb="create" if here is None else "update",
+                called=self.now - 0.5, returned=self.now + 0.5, outcome="ok", value=f"t{key}",
+                revision=self._record("ADDED" if here is None else "MODIFIED", key, f"t{key}"),
+            )  # fmt: skip
+
     def _answer(
         self, verb: str, key: str, value: str, here: Version | None, expected: int
     ) -> tuple[str, int]:
@@ -69,11 +84,17 @@ class Store:
         return "ok", self.write("MODIFIED", key, value)
 
 
+#: After so many requests some objects are written at one revision.
+TRANSACTION = 200
+
+
 def make_history(seed: int, requests: int = 250) -> History:
     store = Store(seed)
     history = History()
     for number in range(requests):
         history.operations.append(store.request(number))
+        if number == TRANSACTION:
+            history.operations += store.transact()
         if number % 25 == 0:
             history.listings.append(
                 Listing(
@@ -149,6 +170,23 @@ def promise_too_much(history: History) -> None:
     events.insert(10, Event("BOOKMARK", events[12].revision))
 
 
+def in_one_transaction(events: list[Event]) -> int:
+    """The index of the first of the events that are of one revision."""
+    return next(index for index, event in enumerate(events) if event.revision == events[index + 1].revision)
+
+
+def split_a_revision(history: History) -> None:
+    """An event of the next revision comes before the last one of a transaction."""
+    events = history.watches[0].events
+    last = in_one_transaction(events) + 2
+    events[last], events[last + 1] = events[last + 1], events[last]
+
+
+def deliver_half_a_revision(history: History) -> None:
+    events = history.watches[0].events
+    del events[in_one_transaction(events) + 1]
+
+
 def contradict(history: History) -> None:
     """Two watches have different content for one revision."""
     events = history.watches[0].events
@@ -174,6 +212,8 @@ SEEDED: list[tuple[Callable[[History], None], str]] = [
     (skip_an_event, "not reliable"),
     (skip_the_first_after_a_resumption, "not resumable"),
     (swap_two_events, "not ordered"),
+    (split_a_revision, "not atomic"),
+    (deliver_half_a_revision, "not atomic"),
     (promise_too_much, "not bookmarkable"),
     (contradict, "two watches differ"),
     (list_a_mixture, "and the events say"),

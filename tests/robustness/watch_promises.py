@@ -24,7 +24,7 @@ def violations(watches: Iterable[Watch], reference: Sequence[Event]) -> list[str
 
 def _order(watch: Watch) -> Iterable[str]:
     """Ordered, unique, atomic."""
-    last, seen = watch.start, set[tuple[int, str]]()
+    last, seen, revisions = watch.start, set[tuple[int, str]](), set[int]()
     for event in watch.events:
         if event.type == "BOOKMARK":
             if event.revision < last:
@@ -33,33 +33,38 @@ def _order(watch: Watch) -> Iterable[str]:
             continue
         if (event.revision, event.key) in seen:
             yield f"not unique: {event} came twice"
+        elif event.revision < last and event.revision in revisions:
+            yield f"not atomic: {event} after {last}"
         elif event.revision < last or event.revision == watch.start:
             yield f"not ordered: {event} after {last}"
+        revisions.add(event.revision)
         seen.add((event.revision, event.key))
         last = max(last, event.revision)
 
 
 def _completeness(watch: Watch, reference: Sequence[Event]) -> Iterable[str]:
-    """Resumable, reliable, bookmarkable: nothing between the start and the last delivered revision is missing."""
+    """Atomic, resumable, reliable, bookmarkable: nothing between the start and the last delivered revision is missing."""
     expected = islice(reference, bisect_right(reference, watch.start, key=_revision), None)
     waiting = next(expected, None)
     delivered: set[tuple[int, str]] = set()
+    revisions: set[int] = set()  # of which at least a part was delivered
     for event in watch.events:
         bookmark = event.type == "BOOKMARK"
-        delivered.add((event.revision, event.key))
         while waiting is not None and (
             waiting.revision < event.revision or (bookmark and waiting.revision == event.revision)
         ):
             if (waiting.revision, waiting.key) not in delivered:
-                promise = (
-                    "bookmarkable"
-                    if bookmark
-                    else "resumable"
-                    if not delivered - {(event.revision, event.key)}
-                    else "reliable"
-                )
+                if waiting.revision in revisions:
+                    promise = "atomic"
+                elif bookmark:
+                    promise = "bookmarkable"
+                else:
+                    promise = "reliable" if delivered else "resumable"
                 yield f"not {promise}: {waiting} is missing before {event}"
             waiting = next(expected, None)
+        delivered.add((event.revision, event.key))
+        if not bookmark:
+            revisions.add(event.revision)
 
 
 def _revision(event: Event) -> int:
