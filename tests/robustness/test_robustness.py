@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,7 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "power loss" in done.stdout and "no violation" in done.stdout, done.stdout
+    assert re.search(r"power cuts took back \d+ writes", done.stdout), done.stdout
 
 
 def test_the_layer_takes_back_what_was_not_synced(tmp_path: Path) -> None:
