@@ -34,6 +34,9 @@ def main() -> int:
     parser.add_argument(
         "--patience", type=float, default=60, help="seconds in which writes must succeed again after a fault"
     )
+    parser.add_argument(
+        "--long-faults", type=float, default=0.15, help="the share of faults that last 15 to 40 s"
+    )
     parser.add_argument("--faults", nargs="*", default=[], help=f"these only: {', '.join(FAULTS)}")
     parser.add_argument(
         "--one-machine", action="store_true", help="on SQLite, with power cuts, instead of three machines"
@@ -56,7 +59,7 @@ def main() -> int:
         data.mkdir(parents=True, exist_ok=True)
         options = Options(
             data=data, etcd="" if given.one_machine else given.etcd, seed=seed, operations=given.operations, minutes=given.minutes or math.inf,
-            least_faults=given.least_faults, writers=given.writers, pods=given.pods, bookers=given.bookers, faults=faults, patience=given.patience, progress=_tell,
+            least_faults=given.least_faults, writers=given.writers, pods=given.pods, bookers=given.bookers, faults=faults, long_faults=given.long_faults, patience=given.patience, progress=_tell,
         )  # fmt: skip
         report = uvloop.run(run(options))
     print(report)

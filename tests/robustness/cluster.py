@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +23,7 @@ from .network import Machine, Network
 TOKEN = "robustness"
 MACHINES = ("one", "two", "three")
 LOAD = "load"
+_UNVERIFIED = ssl._create_unverified_context()
 
 
 @dataclass
@@ -52,10 +55,7 @@ class Cluster:
 
     @property
     def killable(self) -> list[ComponentProcess]:
-        return [*self.etcd, *self.servers, *self.schedulers, *self.controllers]
-
-    def machine_of(self, part: ComponentProcess) -> str:
-        return part.name.rsplit("-", 1)[1]
+        return [*self.etcd, *self.servers, *self.schedulers, *self.controllers, *self.others]
 
     def __enter__(self) -> Cluster:
         self.network.__enter__()
@@ -143,6 +143,18 @@ class Cluster:
         )
         with urllib.request.urlopen(request, timeout=5) as answer:
             return json.load(answer)
+
+    def holder(self, lease: str) -> str:
+        """Who leads by this Lease; "" while no server says."""
+        for url in self.urls:
+            with suppress(OSError, ValueError):
+                request = urllib.request.Request(
+                    f"{url}/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{lease}",
+                    headers={"Authorization": f"Bearer {TOKEN}"},
+                )
+                with urllib.request.urlopen(request, timeout=5, context=_UNVERIFIED) as answer:
+                    return json.load(answer)["spec"].get("holderIdentity") or ""
+        return ""
 
     def _part(self, kind: str, machine: Machine, line: Sequence[str]) -> ComponentProcess:
         name = f"{kind}-{machine.name}"

@@ -15,6 +15,9 @@ from tests.support.components import ComponentProcess
 
 from .cluster import LOAD, MACHINES, Cluster
 
+#: A lease that nobody renews has another holder after 15 s and a few tries; so often it is asked, once a second.
+_TAKEOVER = 40
+
 Fault = Callable[[Cluster, random.Random], AbstractAsyncContextManager[str]]
 
 
@@ -37,6 +40,26 @@ async def pause(cluster: Cluster, rng: random.Random) -> AsyncIterator[str]:
     part = rng.choice(cluster.killable)
     part.pause()
     try:
+        yield part.name
+    finally:
+        part.resume()
+
+
+@asynccontextmanager
+async def stopped_leader(cluster: Cluster, rng: random.Random) -> AsyncIterator[str]:
+    """SIGSTOP of the scheduler or the controllers that lead, until others lead. They go on in the middle of what they were
+    doing, and what they write must be refused."""
+    lease, parts = rng.choice(
+        (("kube-scheduler", cluster.schedulers), ("kube-controller-manager", cluster.controllers))
+    )
+    leader = await asyncio.to_thread(cluster.holder, lease)
+    part = next((part for part in parts if f"_{part.pid}." in leader), rng.choice(parts))
+    part.pause()
+    try:
+        for _ in range(_TAKEOVER):
+            await asyncio.sleep(1)
+            if await asyncio.to_thread(cluster.holder, lease) not in ("", leader):
+                break
         yield part.name
     finally:
         part.resume()
@@ -148,8 +171,8 @@ async def compaction(cluster: Cluster, rng: random.Random) -> AsyncIterator[str]
 
 @asynccontextmanager
 async def clock_skew(cluster: Cluster, rng: random.Random) -> AsyncIterator[str]:
-    """A scheduler or controller whose clock is ahead or behind by a minute."""
-    part = rng.choice([*cluster.schedulers, *cluster.controllers])
+    """An API server, scheduler or controller whose clock is ahead or behind by a minute."""
+    part = rng.choice([*cluster.servers, *cluster.schedulers, *cluster.controllers])
     offset = rng.choice(("+60", "-60"))
     cluster.down.append(part)
     part.kill()
@@ -167,6 +190,7 @@ LIBFAKETIME = next((str(path) for path in Path("/usr/lib").glob("*/faketime/libf
 FAULTS: dict[str, tuple[Fault, int]] = {
     "kill": (kill, 6),
     "pause": (pause, 4),
+    "stopped leader": (stopped_leader, 1),
     "partition": (partition, 2),
     "one-way partition": (one_way_partition, 2),
     "leader loss": (leader_loss, 2),

@@ -35,10 +35,6 @@ class OneMachine:
         self._store = self.data / "store"
         self._journal = self.data / "journal"
 
-    @property
-    def killable(self) -> list[ComponentProcess]:
-        return [*self.servers, *self.schedulers, *self.controllers]
-
     def __enter__(self) -> OneMachine:
         self._store.mkdir()
         self._layer = {
@@ -108,8 +104,8 @@ async def power_loss(cluster: OneMachine, rng: random.Random) -> AsyncIterator[s
 
 @asynccontextmanager
 async def kill(cluster: OneMachine, rng: random.Random) -> AsyncIterator[str]:
-    """kill -9 of a scheduler or the controllers."""
-    part = rng.choice([*cluster.schedulers, *cluster.controllers])
+    """kill -9 of the scheduler, the controllers or the nodes."""
+    part = rng.choice([*cluster.schedulers, *cluster.controllers, *cluster.others])
     cluster.down.append(part)
     part.kill()
     try:

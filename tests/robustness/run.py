@@ -56,6 +56,7 @@ class Options:
     bookers: int = 6  # clients that allocate devices themselves
     nodes: int = 6
     faults: list[str] = field(default_factory=list)  # these only; empty for all
+    long_faults: float = 0.15  # the share of faults that last 15 to 40 s
     patience: float = 60.0
     progress: Callable[[str], None] | None = None  # is told now and then how far a long run is
 
@@ -65,6 +66,7 @@ class Report:
     seed: int
     violations: list[str] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
+    long_faults: int = 0  # among them
     operations: Counter[str] = field(default_factory=Counter)
     watches: int = 0
     events: int = 0
@@ -92,7 +94,9 @@ class Report:
         lines = [
             f"seed {self.seed}: {sum(self.operations.values())} operations in {self.seconds:.0f} s",
             "outcomes: " + ", ".join(f"{name} {n}" for name, n in self.operations.most_common()),
-            "faults: " + ", ".join(f"{name} {n}" for name, n in self.faults.most_common()),
+            "faults: "
+            + ", ".join(f"{name} {n}" for name, n in self.faults.most_common())
+            + f"; {self.long_faults} of them lasted 15 s or more",
             f"{self.watches} watches with {self.events} events and {self.bookmarks} bookmarks, {self.listings} lists, "
             f"{self.claims} revisions of claims with {self.gaps} gaps, {self.pods} pods ran, "
             f"{self.bookings['taken']} devices were booked beside them and {self.bookings['refused']} refused, "
@@ -199,11 +203,17 @@ class _Run:
             await asyncio.sleep(rng.uniform(0.5, 3))
             [name] = rng.choices(list(self._faults), [weight for _, weight in self._faults.values()])
             async with self._faults[name][0](self._cluster, rng):
-                await asyncio.sleep(rng.uniform(0.2, 3))
+                await self._hold(rng)
             self._report.faults[name] += 1
             await self._recovery()
             if self._options.pods and self._report.faults.total() % PODS_AFTER == 0:
                 await self._pods_run()
+
+    async def _hold(self, rng: random.Random) -> None:
+        """Most faults are over before anybody gives up waiting. The long ones outlast leases and time-outs."""
+        long = rng.random() < self._options.long_faults
+        self._report.long_faults += long
+        await asyncio.sleep(rng.uniform(15, 40) if long else rng.uniform(0.2, 3))
 
     async def _recovery(self) -> None:
         """After a fault, the cluster must get on by itself."""

@@ -14,14 +14,16 @@ from tests.support.paths import ROOT, TOOLS
 
 from . import network, powerloss
 
+SHORT = ["--seed", "5", "--operations", "2500", "--least-faults", "4", "--long-faults", "0"]
+
 
 @pytest.mark.skipif(not (TOOLS / "etcd").exists(), reason="etcd is not in .tools/bin: make tools")
 @pytest.mark.skipif(bool(why := network.unavailable()), reason=why or "namespaces can be made")
 @pytest.mark.timeout(240)
 def test_nothing_is_lost_or_booked_twice_whatever_fails() -> None:
     """In a process of its own, because it moves into a network namespace."""
-    faults = ["kill", "partition", "one-way partition", "leader loss", "compaction"]
-    line = ["--seed", "5", "--operations", "2500", "--least-faults", "4", "--pods", "6", "--faults", *faults]
+    faults = ["kill", "pause", "partition", "one-way partition", "leader loss", "compaction"]
+    line = [*SHORT, "--pods", "6", "--faults", *faults]
     done = subprocess.run(
         [sys.executable, "-m", "tests.robustness", *line],
         cwd=ROOT,
@@ -36,7 +38,7 @@ def test_nothing_is_lost_or_booked_twice_whatever_fails() -> None:
 @pytest.mark.skipif(bool(no_layer := powerloss.unavailable()), reason=no_layer or "the layer can be built")
 @pytest.mark.timeout(240)
 def test_a_power_cut_loses_nothing_that_was_acknowledged() -> None:
-    line = ["--one-machine", "--seed", "5", "--operations", "2500", "--least-faults", "4", "--pods", "4"]
+    line = [*SHORT, "--pods", "4", "--one-machine"]
     done = subprocess.run(
         [sys.executable, "-m", "tests.robustness", *line],
         cwd=ROOT,
