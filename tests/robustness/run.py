@@ -77,6 +77,7 @@ class Report:
     pods: int = 0
     bookings: Counter[str] = field(default_factory=Counter)  # of the clients that allocate themselves
     restarts: int = 0
+    fenced: int = 0  # writes of those who no longer led, by their logs
     taken_back: int = 0  # writes to the disk, by power cuts
     seconds: float = 0.0
     signalled: bool = False  # somebody ended it before it had done what it was asked to
@@ -100,7 +101,8 @@ class Report:
             f"{self.watches} watches with {self.events} events and {self.bookmarks} bookmarks, {self.listings} lists, "
             f"{self.claims} revisions of claims with {self.gaps} gaps, {self.pods} pods ran, "
             f"{self.bookings['taken']} devices were booked beside them and {self.bookings['refused']} refused, "
-            f"{self.restarts} parts that had ended were started again",
+            f"{self.restarts} parts that had ended were started again, "
+            f"{self.fenced} writes of those who no longer led were refused",
             *([f"power cuts took back {self.taken_back} writes"] if self.faults["power loss"] else []),
             *(["ended early by a signal"] if self.signalled else []),
             *(f"VIOLATION {violation}" for violation in self.violations[:20]),
@@ -126,6 +128,8 @@ async def run(options: Options) -> Report:
             session._retry_connection = False  # or it would send a PUT again whose answer got lost
             await _Run(options, cluster, session, report, faults).run()
         report.violations += [f"{part.name} died by itself" for part in cluster.servers if not part.running]
+        leaders = (*cluster.schedulers, *cluster.controllers)
+        report.fenced = sum(part.log.read_text().count("no longer leads") for part in leaders)
         if isinstance(cluster, OneMachine):
             report.taken_back = cluster.lost
     report.seconds = time.monotonic() - began
