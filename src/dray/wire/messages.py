@@ -157,8 +157,7 @@ class Limits:
     descriptors: float = 0.5  # of the file descriptors of the process, for connections
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """A response as bytes. Exactly one of ``body``, ``stream`` and ``duplex`` is used."""
 
     code: int

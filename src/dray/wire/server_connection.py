@@ -22,7 +22,7 @@ import httptools
 from dray.wire.chunked import ChunkedBody
 from dray.wire.duplex import Duplex, Stream
 from dray.wire.errors import ProtocolError, TooLarge
-from dray.wire.messages import Headers, Peer, Query, Reply, Request
+from dray.wire.messages import NO_QUERY, Headers, Peer, Query, Reply, Request
 
 if TYPE_CHECKING:
     from dray.wire.http_server import HTTPServer
@@ -288,7 +288,7 @@ class ServerConnection(asyncio.Protocol):
         request = self.server.request_type(
             method or known_method.decode("latin-1"),
             path,
-            Query(query.partition("#")[0]),
+            Query(query.partition("#")[0]) if query else NO_QUERY,
             self._headers,
             b"",
             self._peer,

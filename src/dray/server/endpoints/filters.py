@@ -8,7 +8,6 @@ are taken, a user who has a quarter of them gets no other one.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
@@ -35,7 +34,7 @@ class RequestFilters:
         self.api = api
         self._limits = {"readOnly": read_only, "mutating": mutating}
         self.in_flight = {"readOnly": 0, "mutating": 0}
-        self.of_users: dict[str, Counter[str]] = {kind: Counter() for kind in self.in_flight}
+        self.of_users: dict[str, dict[str, int]] = {kind: {} for kind in self.in_flight}
         self._alarms = _Alarms(seconds)
         api.metrics.registry.gauge(
             "apiserver_current_inflight_requests",
@@ -64,18 +63,19 @@ class RequestFilters:
         taken, limit = self.in_flight[kind], self._limits[kind]
         if taken < limit // 2 or MASTERS in user.groups:
             return True
-        return taken < limit and self.of_users[kind][user.name] < max(limit // 4, 1)
+        return taken < limit and self.of_users[kind].get(user.name, 0) < max(limit // 4, 1)
 
     async def _in_time(self, request: Request) -> Response:
-        task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
         assert task is not None
         alarm = _Alarm(task)
         seconds = _wanted_seconds(request)
         timer = None
         if 0 < seconds < self._alarms.seconds:
-            timer = task.get_loop().call_later(seconds, alarm)
+            timer = loop.call_later(seconds, alarm)
         else:
-            self._alarms.set(alarm)
+            self._alarms.set(alarm, loop)
         try:
             return await self.api.handle(request)
         except asyncio.CancelledError:
@@ -112,7 +112,8 @@ class _Place:
             )
         self._user = user
         filters.in_flight[kind] += 1
-        filters.of_users[kind][user.name] += 1
+        users = filters.of_users[kind]
+        users[user.name] = users.get(user.name, 0) + 1
 
     def leave(self) -> None:
         if self._user is None:
@@ -120,9 +121,9 @@ class _Place:
         name, self._user = self._user.name, None
         self._filters.in_flight[self._kind] -= 1
         users = self._filters.of_users[self._kind]
-        users[name] -= 1
-        if not users[name]:
-            del users[name]
+        left = users.pop(name) - 1
+        if left:
+            users[name] = left
 
     async def wait_outside(self, receive: Callable[[], Awaitable[None]]) -> None:
         """A body may come slowly, and its request needs no place before it is there."""
@@ -156,8 +157,7 @@ class _Alarms:
         self._due: dict[_Alarm, float] = {}  # in order
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, alarm: _Alarm) -> None:
-        loop = asyncio.get_running_loop()
+    def set(self, alarm: _Alarm, loop: asyncio.AbstractEventLoop) -> None:
         self._due[alarm] = at = loop.time() + self.seconds
         if self._timer is None:
             self._timer = loop.call_at(at, self._ring)

@@ -376,6 +376,8 @@ def _untyped(obj: Object) -> Object:
 
 def _warnings(request: Request) -> list[tuple[str, str]]:
     """The Warning headers. As upstream, all are cut and the last ones left out if they are too much in total."""
+    if not request.warnings:
+        return []
     texts: list[str] = list(request.warnings)
     if sum(map(len, texts)) > _WARNINGS_LENGTH:
         cut, length = texts, 0
