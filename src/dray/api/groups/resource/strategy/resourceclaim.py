@@ -72,6 +72,7 @@ class ResourceClaimStatusStrategy(UpdateStrategy["ResourceClaim"]):
         new.setdefault("status", {})
         drop_status_fields(new, old, ctx.gates)
         _forget_deallocated(new, old)
+        _hold_selector_once(new, old)
 
     def validate_update(self, new: ResourceClaim, old: ResourceClaim, ctx: Context) -> Sequence[FieldError]:
         found = (
@@ -90,6 +91,17 @@ _FOR_THE_MAIN_DOOR = (
     "deletionTimestamp",
     "generation",
 )
+
+
+_selectors: Final = Interner()
+
+
+def _hold_selector_once(new: ResourceClaim, old: ResourceClaim) -> None:
+    """Claims that are allocated on one node share what says so."""
+    allocation = new["status"].get("allocation") or {}
+    selector = allocation.get("nodeSelector")
+    if selector and allocation is not (old.get("status") or {}).get("allocation"):
+        allocation["nodeSelector"] = _selectors.one(selector)
 
 
 def _forget_deallocated(new: ResourceClaim, old: ResourceClaim) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.groups.resource.strategy.resourceclaim import ResourceClaimStrategy
+from dray.api.groups.resource.strategy.resourceclaim import ResourceClaimStatusStrategy, ResourceClaimStrategy
 from dray.api.release import EffectiveVersion
 from dray.api.scheme.strategy import Context
 
@@ -23,3 +23,17 @@ def test_claims_of_one_template_hold_its_spec_once():
     assert first["spec"] is second["spec"]
     assert first["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu"
     assert other["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "nic"
+
+
+def allocated(name: str, node: str) -> Any:
+    old = prepared(name, "gpu")
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
+    new = {**old, "status": {"allocation": {"nodeSelector": {"nodeSelectorTerms": terms}}}}
+    ResourceClaimStatusStrategy().prepare_update(new, old, CONTEXT)
+    return new["status"]["allocation"]["nodeSelector"]
+
+
+def test_claims_that_are_allocated_on_one_node_hold_its_selector_once():
+    first, second, other = allocated("a", "node-0"), allocated("b", "node-0"), allocated("c", "node-1")
+    assert first is second
+    assert other["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["node-1"]
