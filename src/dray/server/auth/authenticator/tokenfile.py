@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dray.api.errors import Unauthorized
-from dray.api.textcache import cache_texts
 from dray.api.user import UserInfo
 from dray.server.auth.authenticator.bearertoken import TokenIdentity, authenticated, bearer
 from dray.server.auth.user import MASTERS
@@ -17,7 +16,6 @@ from dray.server.endpoints.requests import Request
 ADMIN = UserInfo("admin", groups=(MASTERS,))
 
 
-@cache_texts(256)
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
