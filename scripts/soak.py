@@ -253,13 +253,11 @@ async def soak(args: argparse.Namespace) -> None:
     if len(samples) < 5:
         raise SystemExit("the run was too short for a slope")
     rise, error = slope(samples)
+    last = samples[-1]
+    early = min(samples, key=lambda s: abs(s.pods - last.pods / 10))
     print(f"  slope after warm-up, MB per 100,000 pods  {rise:10,.2f} ± {error:.2f}")
-    print(
-        f"  resident at the end / after a tenth       {samples[-1].resident_mb / samples[1].resident_mb:10,.2f}"
-    )
-    print(
-        f"  latency at the end / after a tenth        {samples[-1].latency_ms / samples[1].latency_ms:10,.2f}"
-    )
+    print(f"  resident at the end / after a tenth       {last.resident_mb / early.resident_mb:10,.2f}")
+    print(f"  latency at the end / after a tenth        {last.latency_ms / early.latency_ms:10,.2f}")
 
 
 async def prepare(session: aiohttp.ClientSession, nodes: int, *, bind_only: bool) -> None:
