@@ -239,6 +239,7 @@ def main() -> int:
             "several",
             "simulate",
             "simulated",
+            "writes",
         ],
         help="one part only",
     )
@@ -249,6 +250,7 @@ def main() -> int:
         "pure": lambda: [
             script(f"bench_{n}.py") for n in ("cel", "allocation", "validation", "store", "tools")
         ],
+        "writes": lambda: script("bench_writes.py"),
         "api": lambda: api(args.data),
         "auth": lambda: script("bench_auth.py"),
         "booking": booking,
