@@ -106,8 +106,19 @@ class Headers:
             return list(self._repeated[name])
         return [self._first[name]] if name in self._first else []
 
+    def with_length(self, length: str) -> Headers:
+        """The same fields of a request whose body has another length."""
+        if self._first.get("content-length") == length:
+            return self
+        others = Headers()
+        others._first = {**self._first, "content-length": length}
+        others._repeated = self._repeated
+        others._read = self._read
+        return others
+
     def once(self, read: Callable[[Headers], T]) -> T:
-        """What ``read`` finds in these fields and nowhere else. Many requests of a connection have the same fields."""
+        """What ``read`` finds in these fields and nowhere else, which is not Content-Length. Many requests of a connection
+        have the same fields."""
         try:
             return cast("T", self._read[read])
         except KeyError:

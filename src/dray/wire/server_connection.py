@@ -43,9 +43,14 @@ _PIECE: Final = 256 << 10
 #: What a client may send ahead while a request of its is being answered, or before its body is asked for.
 _UNASKED_BYTES: Final = 64 << 10
 _names: dict[bytes, str] = {}
-#: Heads that differ in the request line alone are parsed the same way: the fields then say nothing but themselves.
-_PLAIN_METHODS: Final = (b"GET ", b"POST ", b"PUT ", b"PATCH ", b"DELETE ")
-_END_OF_LINE: Final = b" HTTP/1.1\r\n"
+#: A request line that can be read in one way only. Where the fields of its head are those of the head before, nothing
+#: is left to parse.
+_PLAIN_LINE: Final = re.compile(
+    rb"(GET|POST|PUT|PATCH|DELETE) (/[A-Za-z0-9._~%!$&'()*+,;=:@/?-]*) HTTP/1\.1\r\n"
+)
+#: The one field that differs between requests that are alike, as nearly every client spells it.
+_LENGTH: Final = b"\r\nContent-Length: "
+_MOST_DIGITS: Final = 18
 _LONGEST_KNOWN: Final = 4096
 _MOST_BLOCKS: Final = 256
 _blocks: dict[tuple[tuple[str, str], ...], bytes] = {}  # header fields of replies, as they are sent
@@ -82,7 +87,8 @@ class ServerConnection(asyncio.Protocol):
         self._url = b""
         self._headers = Headers()
         self._line = _NO_LINE
-        # the fields of an earlier head, as they came and parsed: most clients send the same with every request
+        # the fields of an earlier head, as they came and parsed: most clients send the same with every request, but for
+        # the length of a body
         self._known_fields = b""
         self._known_headers = self._headers
         self._fields_known = False
@@ -247,18 +253,26 @@ class ServerConnection(asyncio.Protocol):
 
     def _parse(self, head: bytes) -> None:
         """Parse the head of one request, and begin to answer it."""
-        self._url, self._line = b"", _NO_LINE
         end = head.find(b"\n") + 1
-        self._fields_known = known = (
-            head[end:] == self._known_fields
-            and head.endswith(_END_OF_LINE, 0, end)
-            and head.startswith(_PLAIN_METHODS)
-        )
-        self._headers = self._known_headers if known else Headers()
+        fields, length = _fields_and_length(head, end)
+        if (
+            fields == self._known_fields
+            and (length is None or (length.isdigit() and len(length) <= _MOST_DIGITS))
+            and (line := _PLAIN_LINE.fullmatch(head, 0, end)) is not None
+        ):
+            self._fields_known = True
+            self._headers = self._known_headers
+            if length is not None:
+                self._headers = self._headers.with_length(length.decode())
+            self._arrived(line[1].decode(), line[2], "1.1", keep_alive=True, upgradable=False)
+            return
+        self._url, self._line = b"", _NO_LINE
+        self._fields_known = False
+        self._headers = Headers()
         method = ""
         try:
             try:
-                self._parser.feed_data(head[:end] + b"\r\n" if known else head)
+                self._parser.feed_data(head)
             except httptools.HttpParserInvalidMethodError:
                 # A request whose method the parser does not know is parsed as a GET; the handler is told the method.
                 found = _METHOD.match(head)
@@ -278,15 +292,25 @@ class ServerConnection(asyncio.Protocol):
             self._refuse(400, "Bad Request")
             return
         known_method, version, keep_alive, upgradable = self._line
-        if not known and keep_alive and not upgradable and len(head) - end <= _LONGEST_KNOWN:
-            self._known_fields, self._known_headers = head[end:], self._headers
-        path, _, query = self._url.decode("latin-1").partition("?")
+        if keep_alive and not upgradable and len(head) - end <= _LONGEST_KNOWN:
+            self._known_fields, self._known_headers = fields, self._headers
+        self._arrived(
+            method or known_method.decode("latin-1"),
+            self._url,
+            version,
+            keep_alive=keep_alive,
+            upgradable=upgradable,
+        )
+
+    def _arrived(self, method: str, url: bytes, version: str, *, keep_alive: bool, upgradable: bool) -> None:
+        """Begin to answer the request whose head has been read."""
+        path, _, query = url.decode("latin-1").partition("?")
         if "%" in path:
             path = unquote(path)
         if not path.startswith("/") and "://" in path:  # absolute form, as proxies send it
             path = "/" + path.split("://", 1)[1].partition("/")[2]
         request = self.server.request_type(
-            method or known_method.decode("latin-1"),
+            method,
             path,
             Query(query.partition("#")[0]) if query else NO_QUERY,
             self._headers,
@@ -626,6 +650,16 @@ class ServerConnection(asyncio.Protocol):
     async def drained(self) -> None:
         while self._room is not None and self._transport is not None:
             await self._room.wait()
+
+
+def _fields_and_length(head: bytes, end: int) -> tuple[bytes, bytes | None]:
+    """The fields of a head whose first line ends at ``end``, without what Content-Length says, and what it says."""
+    at = head.find(_LENGTH, end - 2)
+    if at < 0:
+        return head[end:], None
+    start = at + len(_LENGTH)
+    stop = head.find(b"\r\n", start)
+    return head[end:start] + head[stop:], head[start:stop]
 
 
 def _written(headers: Iterable[tuple[str, str]]) -> bytes:

@@ -40,3 +40,18 @@ def test_what_fields_say_is_read_once_until_there_are_more_of_them():
     nothing = Headers()
     assert [nothing.once(accept) for _ in range(2)] == [None, None]
     assert len(reads) == 3
+
+
+def test_fields_with_another_length_say_the_same_otherwise():
+    headers, reads = Headers([("accept", "a"), ("content-length", "1"), ("via", "x"), ("via", "y")]), []
+
+    def accept(headers: Headers) -> str:
+        reads.append(headers)
+        return headers.get("accept")
+
+    others = headers.with_length("20")
+    assert (others.get("content-length"), headers.get("content-length")) == ("20", "1")
+    assert others.all("via") == ["x", "y"] and list(others) == list(headers)
+    assert headers.once(accept) == others.once(accept) == "a"
+    assert len(reads) == 1
+    assert headers.with_length("1") is headers

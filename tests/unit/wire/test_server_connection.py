@@ -69,6 +69,53 @@ async def test_requests_with_the_same_fields_are_read_like_any_others(split):
     assert {request.headers.get("host") for request in exchange.requests} == {"x"}
 
 
+SIZED = b"POST /%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nA: b\r\n\r\n%b"
+
+
+@pytest.mark.parametrize("split", [1, 7, 1000])
+async def test_requests_that_differ_in_the_length_of_their_body_are_read_like_any_others(split):
+    exchange = Exchange()
+    bodies = [b"", b"a", b"bc", b"", b"d" * 12, b"ef"]
+    sent = b"".join(SIZED % (i, len(body), body) for i, body in enumerate(bodies))
+    for i in range(0, len(sent), split):
+        await exchange.feed([sent[i : i + split]])
+    assert exchange.seen == [("POST", f"/{i}", body) for i, body in enumerate(bodies)]
+    lengths = [request.headers.get("content-length") for request in exchange.requests]
+    assert lengths == [str(len(body)) for body in bodies]
+    assert {request.headers.get("a") for request in exchange.requests} == {"b"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Content-Length: \r\nA: b",
+        b"Content-Length: -1\r\nA: b",
+        b"Content-Length: +2\r\nA: b",
+        b"Content-Length: 2 2\r\nA: b",
+        b"Content-Length: 2, 2\r\nA: b",
+        b"Content-Length: 0x2\r\nA: b",
+        b"Content-Length: \xb2\r\nA: b",
+        b"Content-Length: 2 \r\nA: b",
+        b"Content-Length:  2\r\nA: b",
+        b"Content-Length: 002\r\nA: b",
+        b"Content-Length: 99999999999999999999999\r\nA: b",
+        b"Content-Length: 9999999999\r\nA: b",
+        b"Content-Length: 2\r\nA: b\r\nContent-Length: 2",
+        b"Content-Length: 2\r\nA: b\r\nTransfer-Encoding: chunked",
+        b"A: b\r\nContent-Length: 2",
+        b"A: b",
+    ],
+)
+async def test_the_length_of_a_body_is_checked_whatever_request_came_before_it(fields):
+    alone, behind = Exchange(), Exchange()
+    odd = b"POST /odd HTTP/1.1\r\nHost: x\r\n" + fields + b"\r\n\r\nab"
+    await alone.feed([odd])
+    await behind.feed([SIZED % (1, 1, b"x"), odd])
+    assert behind.codes == [200, *alone.codes]
+    assert behind.seen[1:] == alone.seen
+    assert behind.transport.closing == alone.transport.closing
+
+
 @pytest.mark.parametrize(
     "line",
     [
