@@ -62,7 +62,7 @@ from dray.server.endpoints.responses import RawBody, Response
 from dray.server.endpoints.yamljson import UnreadableYAML, convert_large, is_large
 from dray.server.handlers.table import Handler, HandlerTable, NoSuchMethod, NoSuchPath
 from dray.server.managedfields.manager import FieldManager
-from dray.server.metrics import Metrics
+from dray.server.metrics import Metrics, request_labels
 from dray.server.quirks import Quirks
 from dray.server.registry.fencing import Leaders
 from dray.server.registry.resources import Resource, Resources
@@ -82,6 +82,7 @@ class _Route(NamedTuple):
     resource: Resource
     codec: Codec
     handler: Handler
+    labels: tuple[str, ...]  # that its requests are counted by
 
 
 class APIServer:
@@ -164,7 +165,7 @@ class APIServer:
             await request.receive()
         if not info.resource:
             return await self._handle_path(request, info)
-        resource, codec, handler = self._route(info)
+        resource, codec, handler, _ = self._route(info)
         if codec.version.deprecated:
             request.warn(codec.version.deprecated)
         # What is asked of a backend, and what is sent to it, is between the caller and the backend.
@@ -237,12 +238,12 @@ class APIServer:
         if not verdict.allowed:
             raise forbidden(attributes, verdict.reason)
 
-    def serves(self, info: RequestInfo) -> bool:
-        """Whether there is a handler for a request to a resource."""
+    def labels(self, info: RequestInfo) -> tuple[str, ...] | None:
+        """What a request to a resource is counted as; None if there is no handler for it."""
         try:
-            return bool(info.resource) and self._route(info) is not None
+            return self._route(info).labels if info.resource else None
         except StatusError:
-            return False
+            return None
 
     def _route(self, info: RequestInfo) -> _Route:
         """The handler of a request. Requests of one shape have one handler, which is looked up once and kept."""
@@ -267,7 +268,7 @@ class APIServer:
             raise self._unknown(info)
         resource, codec = found
         try:
-            return _Route(resource, codec, self.handlers.find(resource, info))
+            return _Route(resource, codec, self.handlers.find(resource, info), request_labels(info))
         except NoSuchPath:
             raise self.unknown_resource() from None
         except NoSuchMethod:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.metrics.registry import Registry
+from dray.server.endpoints.requestinfo import RequestInfo
 
 #: Upstream's buckets for request durations, in seconds.
 _BUCKETS: Final = (
@@ -38,3 +39,16 @@ class Metrics:
             "request_kind",
             stability="STABLE",
         )
+
+
+def request_labels(info: RequestInfo) -> tuple[str, ...]:
+    """What a request to a resource is counted as, but for its code and whether it is a dry run."""
+    scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
+    return (
+        "apiserver", "", info.group, info.resource, scope, info.subresource, info.verb.upper(), info.version,
+    )  # fmt: skip
+
+
+def other_labels(verb: str) -> tuple[str, ...]:
+    """The same for a request to no resource that is served."""
+    return "apiserver", "", "", "", "", "", verb, ""

@@ -43,6 +43,7 @@ from dray.server.endpoints.watch import (
     json_event_encoder,
     protobuf_event_encoder,
 )
+from dray.server.metrics import other_labels
 from dray.server.storage.codec import Codec, encode
 from dray.server.storage.documents import Document, Listing
 from dray.wire.messages import Reply
@@ -93,18 +94,12 @@ class ResponseWriter:
     def _count(self, request: Request, reply: Reply, seconds: float) -> None:
         info = request.info
         assert info is not None
-        dry_run = request.query.get("dryRun") if request.query else ""
-        if dry_run not in ("", "All"):
-            dry_run = "invalid"
-        if self._api.serves(info):
-            verb, named = info.verb.upper(), (info.group, info.resource, info.subresource, info.version)
-            scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
-        else:
+        labels = self._api.labels(info)
+        if labels is None:
             # Labels are kept for good, so that none is taken from a path that anybody could have made up.
-            verb = request.method if request.method in _METHODS else "other"
-            named, scope = ("", "", "", ""), ""
-        group, resource, subresource, version = named
-        labels = ("apiserver", dry_run, group, resource, scope, subresource, verb, version)
+            labels = other_labels(request.method if request.method in _METHODS else "other")
+        if request.query and (dry_run := request.query.get("dryRun")):
+            labels = (labels[0], dry_run if dry_run == "All" else "invalid", *labels[2:])
         metrics = self._api.metrics
         metrics.requests.inc(str(reply.code), *labels)
         if reply.stream is None:
