@@ -110,6 +110,7 @@ class ClaimCache:
         recorded = self._recorded.get(uid)
         if recorded is not None:
             if recorded[1] is allocation or recorded[1].get("devices") == allocation.get("devices"):
+                self._recorded[uid] = (claim, allocation)  # so that the former state need not be held for it
                 return
             self._release(uid)
         self.usage.add(claim, allocation)
