@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict
 
 from dray import atomicfile
 
@@ -83,21 +83,51 @@ def write_private(path: Path, data: bytes) -> None:
     atomicfile.write(path, data, mode=0o600, durable=True)
 
 
-def ensure(folder: Path, hosts: Sequence[str]) -> Pki:
+class KeyMaker(Protocol):
+    """Makes keys and certificates: this process, or another one (``dray.app.keymaker``)."""
+
+    def new_ca(self) -> tuple[bytes, bytes]:
+        """The certificate of a new authority and its key, PEM."""
+        ...
+
+    def new_account_key(self) -> bytes:
+        """A new key that signs tokens of service accounts, PEM."""
+        ...
+
+    def sign(self, folder: Path, name: str, user: str, groups: Sequence[str], names: Sequence[str]) -> None:
+        """See the function of this name."""
+        ...
+
+
+class InProcess:
+    """Makes them here."""
+
+    def new_ca(self) -> tuple[bytes, bytes]:
+        return new_ca()
+
+    def new_account_key(self) -> bytes:
+        return new_account_key()
+
+    def sign(self, folder: Path, name: str, user: str, groups: Sequence[str], names: Sequence[str]) -> None:
+        sign(Pki(folder), name, user, groups=groups, names=names)
+
+
+def ensure(folder: Path, hosts: Sequence[str], *, maker: KeyMaker | None = None) -> Pki:
     """The CA, the serving certificate for ``hosts`` and the administrator's certificate, making what is missing."""
+    maker = maker or InProcess()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     pki = Pki(folder)
     if not pki.ca.exists() or not pki.ca_key.exists():
-        certificate, key = new_ca()
+        certificate, key = maker.new_ca()
         write_private(pki.ca_key, key)
         write_private(pki.ca, certificate)
     names = list(
         dict.fromkeys((*_SERVICE_NAMES, socket.gethostname(), SERVICE_IP, "127.0.0.1", "::1", *hosts))
     )
-    ensure_leaf(pki, "apiserver", APISERVER, names=names)
-    ensure_leaf(pki, "admin", "kubernetes-admin", groups=("system:masters",))
+    ensure_leaf(pki, "apiserver", APISERVER, names=names, maker=maker)
+    ensure_leaf(pki, "admin", "kubernetes-admin", groups=("system:masters",), maker=maker)
     # Nodes know it by its name. It is in no group, so a node that passes it on gains nothing by it.
-    ensure_leaf(pki, KUBELET_CLIENT, "kube-apiserver-kubelet-client")
+    ensure_leaf(pki, KUBELET_CLIENT, "kube-apiserver-kubelet-client", maker=maker)
     return pki
 
 
@@ -111,7 +141,13 @@ class LeafNote(TypedDict):
 
 
 def ensure_leaf(
-    pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: Sequence[str] = ()
+    pki: Pki,
+    name: str,
+    user: str,
+    *,
+    groups: Sequence[str] = (),
+    names: Sequence[str] = (),
+    maker: KeyMaker | None = None,
 ) -> Leaf:
     """Sign a leaf unless the one that is there is for the same user and groups, covers the names and lasts. A note beside
     it saves parsing it."""
@@ -126,7 +162,7 @@ def ensure_leaf(
     same = known.get("user") == user and known.get("groups") == list(groups)
     if leaf.certificate.exists() and leaf.key.exists() and same and lasting and covered:
         return leaf
-    sign(pki, name, user, groups=groups, names=names)
+    (maker or InProcess()).sign(pki.folder, name, user, groups, names)
     made: LeafNote = {
         "user": user,
         "groups": list(groups),
@@ -152,6 +188,16 @@ def new_ca() -> tuple[bytes, bytes]:
         x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
     )
     return _pem(builder.sign(key, hashes.SHA256())), _key_pem(key)
+
+
+def new_account_key() -> bytes:
+    """A new key that signs tokens of service accounts, PEM."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def sign(pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: Sequence[str] = ()) -> Leaf:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from dray.api.errors import ServiceUnavailable
 from dray.api.groups.core import event
 from dray.api.schema import loader as schema_loader
 from dray.api.scheme.registry import kinds
-from dray.app import kubeconfig, pki, shared_pki
+from dray.app import keymaker, kubeconfig, pki, shared_pki
 from dray.app.options import OptionError, ServerOptions, listen
 from dray.app.remotenodes import RemoteNodes
 from dray.backoff import Backoff
@@ -31,7 +31,7 @@ from dray.server.auth import subjectaccessreview, tokenreview
 from dray.server.auth.authenticator import AuthenticatorChain
 from dray.server.auth.authenticator.bearertoken import BearerTokens
 from dray.server.auth.authenticator.bootstrap_token import BootstrapTokens
-from dray.server.auth.authenticator.serviceaccount_token import ServiceAccountTokens, SigningKey, new_key
+from dray.server.auth.authenticator.serviceaccount_token import ServiceAccountTokens, SigningKey
 from dray.server.auth.authenticator.tokenfile import ADMIN, StaticTokens, read_token_file
 from dray.server.auth.authenticator.x509 import ClientCertificates
 from dray.server.auth.authorizer import (
@@ -134,8 +134,7 @@ async def run_server(
         raise OptionError(f"--store {options.store}: {e}") from e
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
-        await _through_outages(store, partial(shared_pki.adopt, store, options.data / "pki"))
-        keys = pki.ensure(options.data / "pki", names)
+        keys = await _keys(store, options.data / "pki", names)
         api = await _through_outages(
             store, partial(assemble, options, store, address=f"{known_as}:{port}", clock=clock)
         )
@@ -178,6 +177,12 @@ async def run_server(
                 await http.drain(_DRAIN_SECONDS)
                 for task in background:
                     task.cancel()
+
+
+async def _keys(store: Store, folder: Path, names: Sequence[str]) -> pki.Pki:
+    with keymaker.in_child(folder) as maker:
+        await _through_outages(store, partial(shared_pki.adopt, store, folder, maker=maker))
+        return pki.ensure(folder, names, maker=maker)
 
 
 async def _through_outages(store: Store, step: Callable[[], Awaitable[T]]) -> T:
@@ -319,7 +324,7 @@ def _account_key(path: Path) -> bytes:
     """The key that signs service accounts' tokens, made once."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        pki.write_private(path, new_key())
+        pki.write_private(path, pki.new_account_key())
     return path.read_bytes()
 
 

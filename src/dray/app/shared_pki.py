@@ -16,17 +16,17 @@ import msgspec
 
 from dray.app import pki
 from dray.app.options import OptionError
-from dray.server.auth.authenticator.serviceaccount_token import new_key
 from dray.store.interface import KeyExists, KeyValue, Store
 
 KEY: Final = "/dray/pki"
 _ACCOUNTS: Final = "sa.key"
 
 
-async def adopt(store: Store, folder: Path) -> None:
+async def adopt(store: Store, folder: Path, *, maker: pki.KeyMaker | None = None) -> None:
     """Make the files in ``folder`` those of the cluster; refuses a folder that belongs to another cluster."""
+    maker = maker or pki.InProcess()
     entry = await store.get(KEY)
-    own = _own(folder, _decoded(entry) if entry is not None else {})
+    own = _own(folder, _decoded(entry) if entry is not None else {}, maker)
     value = msgspec.json.encode(own)
     if entry is None:
         try:
@@ -58,7 +58,7 @@ def _decoded(entry: KeyValue) -> dict[str, str]:
         raise OptionError(f"{KEY} in the store does not hold a cluster's keys: {e}") from None
 
 
-def _own(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
+def _own(folder: Path, known: Mapping[str, str], maker: pki.KeyMaker) -> dict[str, str]:
     """What the folder has, completed by what is known, completed by new keys."""
     names = pki.Pki(folder)
     certificate, key, accounts = names.ca.name, names.ca_key.name, _ACCOUNTS
@@ -69,8 +69,8 @@ def _own(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
         if {certificate, key} <= known.keys():
             found |= {certificate: known[certificate], key: known[key]}
         else:
-            made = pki.new_ca()
+            made = maker.new_ca()
             found |= {certificate: made[0].decode(), key: made[1].decode()}
     if accounts not in found:
-        found[accounts] = known.get(accounts) or new_key().decode()
+        found[accounts] = known.get(accounts) or maker.new_account_key().decode()
     return found

@@ -28,10 +28,10 @@ def test_a_token_in_a_secret_is_good_while_the_secret_holds_it(tmp_path: Path):
     key = tmp_path / "pki" / "sa.key"
 
     async def play() -> None:
-        from dray.server.auth.authenticator.serviceaccount_token import new_key
+        from dray.app.pki import new_account_key
 
         key.parent.mkdir(parents=True)
-        key.write_bytes(new_key())
+        key.write_bytes(new_account_key())
         settings = {"serviceaccount-token-controller": {"key": key.read_text(), "ca": "PEM"}}
         names = ("serviceaccount-token-controller",)
         async with control_plane(*names, data=tmp_path, settings=settings) as a:

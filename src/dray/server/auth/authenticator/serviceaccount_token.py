@@ -73,16 +73,6 @@ _Claims = TypedDict(
 )
 
 
-def new_key() -> bytes:
-    """A new signing key, PEM."""
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
 class SigningKey:
     """The key that signs tokens, loaded (PEM) when it is first needed."""
 
