@@ -2,7 +2,7 @@
 themselves. Nothing of them is held in memory, whatever their number.
 
 They are read from the store's log through connections of their own, beside the writer's, as of a revision: what is
-committed and not yet published is left out.
+committed and not yet published is left out. What was superseded of other keys is read here as well.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -122,6 +122,21 @@ class DiskKeys:
         if row is None or row[2] is None:
             return None
         return KeyValue(key, row[2], row[1], row[0])
+
+    def written(self, revisions: Iterable[int]) -> Mapping[int, tuple[int, bytes | None]]:
+        """What was written at these revisions, to whatever key, as far as the file still has it: the revision at which the
+        key was created, and the value."""
+        found: dict[int, tuple[int, bytes | None]] = {}
+        execute = self._connection.execute
+        execute("BEGIN")  # so that the file is looked at once, and not for each of them
+        try:
+            for revision in revisions:
+                row = execute("SELECT created, value FROM log WHERE revision = ?", (revision,)).fetchone()
+                if row is not None:
+                    found[revision] = row
+        finally:
+            execute("COMMIT")
+        return found
 
     def range(self, low: str, high: str | None, *, limit: int = 0, at: int) -> tuple[Sequence[KeyValue], int]:
         """Entries in ``[low, high)`` in order, ``limit`` at most (0: all), and how many follow, as far as it is counted.

@@ -1,16 +1,16 @@
 """The state of an embedded store: the newest entries in key order, and the events since the last compaction.
 
-Everything here is plain memory and happens at once. A past state is the newest one with the events since undone,
-which is why an event carries what its key held before.
+Everything here happens at once. A past state is the newest one with the events since undone, which is why an event carries
+what its key held before. Where there is a file that has it, what was superseded is read from there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 
 from dray.store.disk_keys import DiskKeys
-from dray.store.history import History
+from dray.store.file_history import FileHistory
+from dray.store.history import Former, History
 from dray.store.interface import Compacted, Event, FutureRevision, KeyValue, Page
 from dray.store.keys import SortedKeys, prefix_end
 
@@ -37,7 +37,11 @@ class State:
         self._keys = SortedKeys(self._entries)
         self.revision = revision
         self.compacted = compacted
-        self.history = History(compacted, on_disk=self._on_disk)
+        self.history: History | FileHistory = (
+            History(compacted)
+            if disk is None
+            else FileHistory(compacted, disk.written, on_disk=self._on_disk)
+        )
 
     def get(self, key: str) -> KeyValue | None:
         found = self._entries.get(key)
@@ -63,7 +67,7 @@ class State:
                 entries[key] = KeyValue(key, value, revision, revision)
                 keys.add(key)
             else:
-                entries[key] = KeyValue(key, value, previous.create_revision, revision)
+                entries[key] = KeyValue(previous.key, value, previous.create_revision, revision)
             self.revision = revision
         self.history.extend(events)
 
@@ -89,18 +93,23 @@ class State:
         self, prefix: str, low: str, high: str | None, limit: int, revision: int
     ) -> tuple[list[KeyValue], int]:
         """A range as it was at ``revision``: the keys untouched since, and what the others held then."""
-        undone: dict[str, KeyValue | None] = {}
-        for event in self.events(prefix, after=revision):
-            if event.key >= low and not self.is_on_disk(event.key):
-                undone.setdefault(event.key, event.previous)
+        if revision < self.compacted:
+            raise Compacted(revision, self.compacted)
+        undone: dict[str, Former | None] = {
+            key: held
+            for key, held in self.history.former(revision, prefix=prefix).items()
+            if key >= low and not self.is_on_disk(key)
+        }
         # However many of the first keys were touched since, enough untouched ones are left to fill the limit.
         keys, beyond = self._keys.between(low, high, limit and limit + len(undone))
-        then = [self._entries[key] for key in keys if key not in undone]
-        then += [entry for entry in undone.values() if entry is not None]
-        then.sort(key=attrgetter("key"))
+        then = [key for key in keys if key not in undone]
+        then += [key for key, held in undone.items() if held is not None]
+        then.sort()
         touched_beyond = beyond and sum(key > keys[-1] and key in self._entries for key in undone)
         cut = then[:limit] if limit else then
-        return cut, len(then) - len(cut) + beyond - touched_beyond
+        former = self.history.entries({key: held for key in cut if (held := undone.get(key)) is not None})
+        entries = [former[key] if key in undone else self._entries[key] for key in cut]
+        return entries, len(then) - len(cut) + beyond - touched_beyond
 
     def compact(self, revision: int) -> list[int]:
         """Forget the history up to ``revision``; returns the revisions whose values cannot be read any more."""
@@ -109,10 +118,4 @@ class State:
         if revision <= self.compacted:
             return []
         self.compacted = revision
-        gone: list[int] = []
-        for event in self.history.drop(revision):
-            if event.previous is not None:
-                gone.append(event.previous.mod_revision)
-            if event.value is None:
-                gone.append(event.revision)
-        return gone
+        return self.history.drop(revision)

@@ -19,8 +19,9 @@ from tests.support.etcd import Etcd
 OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 
 _numbers = itertools.count()
-#: Where tests write. SQLite is tried with these keys in memory, and with all of them on disk.
+#: Where tests write. SQLite is tried with these keys in memory, with what was superseded on disk, and with all on disk.
 ROOT = "/registry/test-"
+SQLITE = ["sqlite", "sqlite /registry/others/", f"sqlite {ROOT}"]
 ETCDS = [ETCD] if "DRAY_TEST_ETCD" in os.environ else ["etcd", "etcd-3.5"]
 
 
@@ -67,13 +68,13 @@ def _opener(request: pytest.FixtureRequest, directory: Path) -> OpenStore:
     return open_and_close
 
 
-@pytest.fixture(params=["memory", "sqlite", f"sqlite {ROOT}", *ETCDS])
+@pytest.fixture(params=["memory", *SQLITE, *ETCDS])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Opens the store under test, for use with ``async with``."""
     return _opener(request, tmp_path)
 
 
-@pytest.fixture(params=["sqlite", f"sqlite {ROOT}", *ETCDS])
+@pytest.fixture(params=[*SQLITE, *ETCDS])
 def durable(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """The same for stores that outlive their process; every opening sees what the last one left."""
     return _opener(request, tmp_path)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +12,27 @@ from hypothesis import strategies as st
 from dray.store.interface import Compacted, Event, FutureRevision, KeyValue
 from dray.store.state import FIRST_REVISION, State
 
+if TYPE_CHECKING:
+    from dray.store.disk_keys import DiskKeys
+
 KEYS = ["/r/a/1", "/r/a/2", "/r/a/3", "/r/b/1", "/r/b/2", "/r/c"]
 writes = st.lists(st.tuples(st.sampled_from(KEYS), st.binary(max_size=2) | st.none()), max_size=25)
+
+
+class File:
+    """What a file has of each revision; no key stays there."""
+
+    prefix = "/none/"
+
+    def __init__(self) -> None:
+        self.rows: dict[int, tuple[int, bytes | None]] = {}
+
+    def written(self, revisions: Iterable[int]) -> Mapping[int, tuple[int, bytes | None]]:
+        return {revision: self.rows[revision] for revision in revisions}
+
+
+def new_state(*, with_file: bool) -> State:
+    return State(disk=cast("DiskKeys", File())) if with_file else State()
 
 
 def play(state: State, sequence: list[tuple[str, bytes | None]]) -> list[dict[str, KeyValue]]:
@@ -22,6 +44,9 @@ def play(state: State, sequence: list[tuple[str, bytes | None]]) -> list[dict[st
             continue
         revision = state.revision + 1
         event = Event(revision, key, value, previous)
+        if state.disk is not None:
+            created = revision if previous is None else previous.create_revision
+            cast("File", state.disk).rows[revision] = (created, value)
         state.apply([event])
         after = dict(copies[-1])
         if event.entry is None:
@@ -37,9 +62,10 @@ def play(state: State, sequence: list[tuple[str, bytes | None]]) -> list[dict[st
     st.sampled_from(["", "/r/", "/r/a/", "/r/a/2", "/x/"]),
     st.sampled_from(["", *KEYS]),
     st.integers(0, 4),
+    st.booleans(),
 )
-def test_a_range_at_any_revision_is_what_was_there_then(sequence, prefix, start, limit):
-    state = State()
+def test_a_range_at_any_revision_is_what_was_there_then(sequence, prefix, start, limit, with_file):
+    state = new_state(with_file=with_file)
     copies = play(state, sequence)
     for revision, entries in enumerate(copies, FIRST_REVISION):
         wanted = [entries[key] for key in sorted(entries) if key.startswith(prefix) and key >= start]
@@ -51,9 +77,9 @@ def test_a_range_at_any_revision_is_what_was_there_then(sequence, prefix, start,
     assert newest == state.range(prefix, start=start, limit=limit, revision=state.revision)
 
 
-@given(writes, st.data())
-def test_compaction_forgets_the_past_and_nothing_else(sequence, data):
-    state = State()
+@given(writes, st.data(), st.booleans())
+def test_compaction_forgets_the_past_and_nothing_else(sequence, data, with_file):
+    state = new_state(with_file=with_file)
     copies = play(state, sequence)
     events = state.events("", after=FIRST_REVISION)
     compacted = data.draw(st.integers(FIRST_REVISION, state.revision))
@@ -69,11 +95,15 @@ def test_compaction_forgets_the_past_and_nothing_else(sequence, data):
             assert state.events("", after=revision) == [e for e in events if e.revision > revision]
     still_asked_for = {e.mod_revision for copy in copies[compacted - FIRST_REVISION :] for e in copy.values()}
     assert sorted(gone) == sorted({e.revision for e in events if e.revision <= compacted} - still_asked_for)
+    if with_file:
+        for revision in gone:  # so that whoever still needed one would not find it
+            del cast("File", state.disk).rows[revision]
+        assert state.events("", after=compacted) == [e for e in events if e.revision > compacted]
 
 
-@given(writes)
-def test_the_history_knows_what_it_alone_holds(sequence):
-    state = State()
+@given(writes, st.booleans())
+def test_the_history_knows_what_it_alone_holds(sequence, with_file):
+    state = new_state(with_file=with_file)
     play(state, sequence)
     events = state.events("", after=FIRST_REVISION)
     assert state.history.held_bytes >= sum(len(e.previous.value) for e in events if e.previous)
