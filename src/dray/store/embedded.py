@@ -29,6 +29,7 @@ from dray.store.interface import (
     Lost,
     Operation,
     Page,
+    Past,
     Put,
     RevisionMismatch,
     StoreUnavailable,
@@ -139,6 +140,10 @@ class EmbeddedStore:
     def lookup(self, prefix: str) -> Lookup | None:
         disk = self._state.disk
         return self._state.get if disk is not None and prefix.startswith(disk.prefix) else None
+
+    @property
+    def past(self) -> Past | None:
+        return None
 
     async def current_revision(self) -> int:
         self._check_open()

@@ -118,6 +118,10 @@ class EtcdStore:
     def revision(self) -> int:
         return self._progress.revision
 
+    @property
+    def past(self) -> None:
+        return None
+
     def lookup(self, prefix: str) -> Lookup | None:
         return None
 

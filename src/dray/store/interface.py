@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -167,6 +167,20 @@ Lost = Callable[[StoreError], asyncio.Task[None] | None]
 Lookup = Callable[[str], KeyValue | None]
 
 
+class Past(Protocol):
+    """Reads from a file what keys held before, so that no cache has to hold it. The file keeps what is asked for."""
+
+    def keep(self, revision: int) -> None:
+        """Do not remove what was written at this revision, whatever is compacted, until it is released as often."""
+        ...
+
+    def release(self, revisions: Iterable[int]) -> None: ...
+
+    def value(self, revision: int) -> bytes | None:
+        """What was written at a revision that is kept, at once."""
+        ...
+
+
 class Subscription(Protocol):
     """A callback's registration; see ``Store.subscribe``."""
 
@@ -194,6 +208,11 @@ class Store(Protocol):
     def lookup(self, prefix: str) -> Lookup | None:
         """How to read keys below ``prefix`` one by one, without waiting, where they are meant to stay on disk: nobody
         should hold them in memory. None: whoever reads them often holds them."""
+        ...
+
+    @property
+    def past(self) -> Past | None:
+        """What keys held before, where a file of this process has it."""
         ...
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:

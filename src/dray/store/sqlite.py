@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -25,7 +25,7 @@ import msgspec
 
 from dray.store import disk_keys, sqlite_log
 from dray.store.embedded import Decided, EmbeddedOptions, EmbeddedStore
-from dray.store.interface import Event, KeyValue, StoreUnavailable
+from dray.store.interface import Event, KeyValue, Past, StoreUnavailable
 from dray.store.state import State
 
 _log = logging.getLogger(__name__)
@@ -79,6 +79,10 @@ class SqliteStore(EmbeddedStore):
         self._last_commit_failed = False
         self._waiting: list[_Waiting] = []
         self._discards: deque[int] = deque()
+        self._kept: dict[int, int] = {}  # rows that caches may read, by how many of them
+        self._kept_discards: set[int] = (
+            set()
+        )  # those of them that are compacted and stay until they are released
         self._compacted_on_disk = state.compacted
         self._committing = False  # the writer is at work
         self._sweeping: asyncio.Task[None] | None = None
@@ -142,8 +146,40 @@ class SqliteStore(EmbeddedStore):
         return answer
 
     def _discard(self, revisions: list[int]) -> None:
+        kept = self._kept
+        if kept:
+            self._kept_discards.update([revision for revision in revisions if revision in kept])
+            revisions = [revision for revision in revisions if revision not in kept]
         self._discards.extend(revisions)
         self._hand_over()
+
+    # What caches need not hold
+
+    @property
+    def past(self) -> Past | None:
+        return None if self._state.disk is None else self
+
+    def keep(self, revision: int) -> None:
+        self._kept[revision] = self._kept.get(revision, 0) + 1
+
+    def release(self, revisions: Iterable[int]) -> None:
+        kept, waiting = self._kept, self._kept_discards
+        before = len(self._discards)
+        for revision in revisions:
+            if (others := kept[revision] - 1) > 0:
+                kept[revision] = others
+                continue
+            del kept[revision]
+            if revision in waiting:
+                waiting.remove(revision)
+                self._discards.append(revision)
+        if len(self._discards) > before and not self._closed:
+            self._hand_over()
+
+    def value(self, revision: int) -> bytes | None:
+        disk = self._state.disk
+        assert disk is not None
+        return disk.written((revision,)).get(revision, (0, None))[1]
 
     def _hand_over(self) -> None:
         """Give the writer everything that waits, unless it is at work."""

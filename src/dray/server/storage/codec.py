@@ -42,8 +42,8 @@ class DecodedDocuments:
         self._bytes = 0
         self._documents: deque[tuple[ref[Document], int]] = deque()
 
-    def add(self, document: Document) -> None:
-        size = len(document.value or b"")
+    def add(self, document: Document, size: int) -> None:
+        """``size``: of what the store holds."""
         if size > LARGE_VALUE:
             size *= _LARGE_WEIGHT
         self._documents.append((ref(document), size))
@@ -189,10 +189,10 @@ class Codecs:
             hub = {"kind": self.kind.kind, "apiVersion": self.hub.api_version, **_untyped(hub)}
         return hub
 
-    def decoded(self, document: Document) -> None:
-        """Note that a document is held decoded."""
+    def decoded(self, document: Document, size: int) -> None:
+        """Note that a document is held decoded, whose stored value has that size."""
         if self._passing is None:
-            self._decoded.add(document)
+            self._decoded.add(document, size)
             return
         self._passing.append(ref(document))
         if len(self._passing) > _MAX_PASSING and (oldest := self._passing.popleft()()) is not None:

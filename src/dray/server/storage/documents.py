@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final
 
-from dray.api.errors import qualified
+from dray.api.errors import Expired, qualified
 from dray.api.scheme.kinds import Object
 from dray.server.storage.codec import Codec, Codecs, Undecodable, encode
 
 if TYPE_CHECKING:
     from dray.api.types.meta import ObjectMeta
+    from dray.store.interface import Past
 
 _NOTHING: Final[Mapping[str, str]] = {}
 #: Documents that are decoded in one turn of the loop: some milliseconds.
@@ -34,6 +35,7 @@ class Document:
         "_fresh",
         "_hub",
         "_messages",
+        "_past",
         "key",
         "revision",
         "value",
@@ -51,7 +53,9 @@ class Document:
         self.key = key  # below the cache's prefix: "namespace/name" or "name"
         self.revision = revision
         self._codecs = codecs
-        self.value = value  # what the store holds; None for a document that was never stored
+        #: what the store holds; None for a document that was never stored, or is set aside
+        self.value = value
+        self._past: Past | None = None
         self._hub = hub
         self._fresh = (
             hub is not None and value is not None
@@ -66,10 +70,30 @@ class Document:
     def hub(self) -> Any:
         hub = self._hub
         if hub is None:
-            assert self.value is not None
-            hub = self._hub = self._read(self.value)
-            self._codecs.decoded(self)
+            value = self._stored_value()
+            hub = self._hub = self._read(value)
+            self._codecs.decoded(self, len(value))
         return hub
+
+    def _stored_value(self) -> bytes:
+        if self.value is not None:
+            return self.value
+        assert self._past is not None
+        value = self._past.value(self.revision)
+        if value is None:
+            raise Expired(f"too old resource version: {self.revision}")
+        return value
+
+    @property
+    def is_aside(self) -> bool:
+        return self._past is not None
+
+    def set_aside(self, past: Past) -> None:
+        """Leave the stored value to the store, which keeps it: it is read again should anybody ask. There will be others
+        of this key, and hardly anybody will."""
+        self._past = past
+        self.forget()
+        self.value = None
 
     def _read(self, value: bytes) -> Object:
         try:
@@ -122,9 +146,10 @@ class Document:
 
     def _stored_rest(self, codec: Codec) -> bytes | None:
         """The same out of the stored value, if it was just made from the object: it lacks but the revision."""
-        value, start = self.value, codec.stored_start
-        if not self._fresh or value is None or codec is not self._codecs.storage:
+        start = codec.stored_start
+        if not self._fresh or codec is not self._codecs.storage:
             return None
+        value = self._stored_value()
         if not value.startswith(start):
             return None
         return b'"metadata":{"resourceVersion":"%d",%b' % (self.revision, value[len(start) :])
@@ -165,7 +190,7 @@ class Document:
 
     def forget(self) -> None:
         """Drop what can be had again from the stored value."""
-        if self.value is not None:
+        if self.value is not None or self._past is not None:
             self._hub = None
             self._encoded = None
             self._messages = None

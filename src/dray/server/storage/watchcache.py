@@ -20,7 +20,7 @@ from dray.api.errors import qualified
 from dray.api.scheme.kinds import Object
 from dray.server.storage.codec import Codec, Codecs, Undecodable
 from dray.server.storage.documents import Document
-from dray.store.interface import Event, KeyValue, Store, StoreError, Subscription
+from dray.store.interface import Event, KeyValue, Past, Store, StoreError, Subscription
 from dray.store.keys import SortedKeys
 
 log = logging.getLogger(__name__)
@@ -101,9 +101,10 @@ class Change(msgspec.Struct, eq=False):
     def drop_encoded(self) -> None:
         """Drop what can be had again: whoever keeps up has read it."""
         self._lines = self._frames = None
-        if self.before is not None:
-            self.before.forget()
-            if self.before.value is not None:
+        before = self.before
+        if before is not None:
+            before.forget()
+            if before.value is not None or before.is_aside:
                 self._deleted = None
 
     def document(self, type: str) -> Document:
@@ -226,6 +227,7 @@ class WatchCache:
         self.prefix = prefix
         self.codecs = codecs
         self._lookup = store.lookup(prefix)
+        self._past = store.past
         self._on_disk = 0
         self.documents: dict[str, Document] = {}
         self._undecodable: dict[str, Undecodable] = {}  # what the store holds and nobody here can read
@@ -243,6 +245,7 @@ class WatchCache:
         self._warm: deque[Change] = deque()  # the newest of the window
         self._warm_bytes = 0
         self._trimmed = self._trimmed_bytes = 0
+        self._released: list[int] = []  # of what has left the window, and slow watchers may still wait for
         # Groups of watchers are replaced, not changed: one that is told of a change may be dropped for it.
         self._everywhere: tuple[Watcher, ...] = ()
         self._within: dict[str, tuple[Watcher, ...]] = {}  # by namespace
@@ -275,10 +278,7 @@ class WatchCache:
                 documents[key] = document
         before, self.documents = self.documents, documents
         self._keys = SortedKeys(documents)
-        self._window.clear()
-        self._warm.clear()
-        self._budget.held -= self.window_bytes
-        self.window_bytes = self._warm_bytes = 0
+        self._clear_window()
         self.floor = page.revision
         self._on_disk = len(page.entries) + page.remaining
         self.modified = (
@@ -290,6 +290,15 @@ class WatchCache:
         self._catch_up(before, page.revision)
         for watcher in [w for w in self._all_watchers() if w.since < self.floor]:
             watcher.drop(_LOST_TRACK)  # it came while the feed was lost
+
+    def _clear_window(self) -> None:
+        for change in self._window:
+            self._let_go(change)
+        self._release()
+        self._window.clear()
+        self._warm.clear()
+        self._budget.held -= self.window_bytes
+        self.window_bytes = self._warm_bytes = 0
 
     def _read(self, key: str, revision: int, value: bytes) -> Document | None:
         """A document for a value that somebody else may have written; None, and a note, if it cannot be read."""
@@ -343,7 +352,7 @@ class WatchCache:
         if self._reloading is not None:
             self._reloading.cancel()
         self._budget.leave(self)
-        self._budget.held -= self.window_bytes
+        self._clear_window()
         for watcher in list(self._all_watchers()):
             watcher.drop("")
 
@@ -378,7 +387,7 @@ class WatchCache:
                 continue
             document = Document(codecs, key, revision, value=value, hub=hub)
             hub["metadata"]["resourceVersion"] = str(revision)
-            codecs.decoded(document)
+            codecs.decoded(document, len(value))
             self.put(key, document, revision, before)
         self._trim()
 
@@ -418,12 +427,27 @@ class WatchCache:
             self._budget.held -= held
             self._trimmed += 1
             self._trimmed_bytes += held
+            self._let_go(oldest)
         if self._trimmed >= self._window_size // 4 or self._trimmed_bytes >= self._budget.limit // 4:
             self._trimmed = self._trimmed_bytes = 0
             for watcher in [
                 w for w in self._all_watchers() if w.pending and w.pending[0][1].revision <= self.floor
             ]:
                 watcher.drop("the watcher is too slow")
+            self._release()
+
+    def _let_go(self, change: Change) -> None:
+        """Note what the store has kept for this change and need not any more."""
+        before, after = change.before, change.after
+        if before is not None and before.is_aside:
+            self._released.append(before.revision)
+        if self._lookup is not None and after is not None and after.is_aside:
+            self._released.append(after.revision)
+
+    def _release(self) -> None:
+        if self._past is not None and self._released:
+            self._past.release(self._released)
+            self._released = []
 
     def put(self, key: str, after: Document | None, revision: int, before: Document | None = None) -> None:
         """Take over what a key holds from a revision on, and tell everybody. ``before``: what it held, if on disk."""
@@ -468,6 +492,21 @@ class WatchCache:
             oldest = warm.popleft()
             self._warm_bytes -= oldest.size
             oldest.drop_encoded()
+            if self._past is not None and oldest.revision > self.floor:
+                self._set_aside(oldest, self._past)
+
+    def _set_aside(self, change: Change, past: Past) -> None:
+        """Leave what a change has replaced to the store; of objects on disk also what they were replaced with."""
+        before, after = change.before, change.after
+        if before is not None and before.value is not None:
+            held = len(before.value)
+            self.window_bytes -= held
+            self._budget.held -= held
+            past.keep(before.revision)
+            before.set_aside(past)
+        if self._lookup is not None and after is not None and after.value is not None:
+            past.keep(after.revision)
+            after.set_aside(past)
 
     # -- reading
 

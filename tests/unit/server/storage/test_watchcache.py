@@ -2,14 +2,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from dray.api.groups.core import configmap
+from dray.server.storage import watchcache
 from dray.server.storage.codec import Codecs, DecodedDocuments, encode
 from dray.server.storage.watchcache import ADDED, DELETED, MODIFIED, WatchCache, WindowBudget
 from dray.store.interface import StoreError
 from dray.store.memory import MemoryStore
+from dray.store.sqlite import SqliteStore
 
 PREFIX = "/registry/configmaps/"
 
@@ -275,3 +280,49 @@ async def test_old_states_are_held_as_they_are_stored_and_still_reach_slow_watch
         revision = await store.update(PREFIX + "a/x", value("x", l=str(i)), expected=revision)
     seen = [change.document(kind).labels["l"] for kind, change in watcher.pending]
     assert seen == ["0", "1", "2", "3", "4"]
+
+
+async def on_file(path: Path, *, window: int) -> tuple[SqliteStore, WatchCache]:
+    store = await SqliteStore.open(path, on_disk="/registry/others/")
+    found = WatchCache(store, PREFIX, Codecs(configmap.KIND), window=window)
+    await found.load()
+    return store, found
+
+
+async def test_what_was_replaced_is_left_to_the_file_and_still_reaches_slow_watchers(monkeypatch, tmp_path):
+    monkeypatch.setattr(watchcache, "_WARM", 2)
+    store, cached = await on_file(tmp_path / "s.db", window=100)
+    began = revision = await store.create(PREFIX + "a/x", value("x", n="0"))
+    lines, watcher = [], cached.watch(since=began)
+    codec = cached.codecs.by_version["v1"]
+    for number in range(1, 9):
+        revision = await store.update(PREFIX + "a/x", value("x", n=str(number)), expected=revision)
+        lines += [change.line(codec, type) for type, change in watcher.take()]
+    await store.delete(PREFIX + "a/x", expected=revision)
+    await store.create(PREFIX + "a/y", value("y"))
+    await store.create(PREFIX + "a/z", value("z"))
+    lines += [change.line(codec, type) for type, change in watcher.take()]
+    aside = [change for change in cached._window if change.before is not None and change.before.is_aside]
+    assert len(aside) == 9
+    assert all(change.before.value is None for change in aside)
+    assert cached.window_bytes == sum(change.held for change in cached._window)
+
+    await store.compact(store.revision)  # the window reaches further back
+    late = cached.watch(since=began)
+    assert [change.line(codec, type) for type, change in late.take()] == lines
+    await store.close()
+
+
+async def test_the_file_forgets_what_has_left_the_window(monkeypatch, tmp_path):
+    monkeypatch.setattr(watchcache, "_WARM", 2)
+    store, cached = await on_file(tmp_path / "s.db", window=8)
+    revision = await store.create(PREFIX + "a/x", value("x"))
+    for number in range(40):
+        revision = await store.update(PREFIX + "a/x", value("x", n=str(number)), expected=revision)
+    await store.compact(store.revision)
+    assert len(store._kept) <= 8 + 2 and store._kept_discards == store._kept.keys()
+    cached.close()
+    assert not store._kept and not store._kept_discards
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM log").fetchone() == (1,)
