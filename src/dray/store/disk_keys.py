@@ -25,6 +25,8 @@ _MOST_COUNTED: Final = 10_000
 #: Bits that tell of keys, a power of two: 100,000 keys leave one in a thousand unknown ones to be looked for in vain.
 _NOTES: Final = 1 << 23
 _SECOND: Final = 23
+#: What SQLite holds of the file for each connection: nobody reads the same twice in a row.
+_CACHE_KIB: Final = 256
 #: After so many writes at least the notes are made anew, without the keys that have gone.
 RENEWAL: Final = 200_000
 
@@ -212,4 +214,5 @@ def _within(prefix: str, table: str = "") -> str:
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
     connection.execute("PRAGMA query_only = 1")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     return connection

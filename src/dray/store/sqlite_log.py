@@ -27,6 +27,8 @@ from dray.store.state import FIRST_REVISION, State
 _APPLICATION_ID: Final = 0x64726179  # "dray"
 _FORMAT: Final = 1
 _COLUMNS: Final = 5
+#: What SQLite holds of the file: rows are appended, and hardly ever read again.
+_CACHE_KIB: Final = 512
 
 _SCHEMA: Final = """
 CREATE TABLE log (
@@ -54,6 +56,7 @@ def connect(path: Path, *, exclusive: bool = True) -> sqlite3.Connection:
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
         connection.execute(f"PRAGMA journal_size_limit = {64 * 2**20}")
         with transaction(connection):
