@@ -135,6 +135,7 @@ _KINDS_OF_ELEMENTS: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 _encode: Final = msgspec.json.Encoder().encode
 _in_order: LimitedDict[bytes | tuple[str, ...], FieldSet] = LimitedDict(1024)
 _LONGEST_REMEMBERED: Final = 8192
+_MOST_HELD: Final = 256
 #: Owners and consumers are told apart by their uid: no other object has the same set.
 _UID_KEY: Final = 'k:{"uid":'
 _KEYED_BY_UID: Final = _encode(_UID_KEY)[:-1]
@@ -208,6 +209,20 @@ def _ordered_entry(
     return entry
 
 
+#: Entries of new objects, by what is in them; the fields are told by their identity, as they are shared themselves.
+_shared_entries: LimitedDict[tuple[str, str, str, int, str], Entry] = LimitedDict(256)
+
+
+def _shared_entry(name: str, api_version: str, time: str, fields: FieldSet, subresource: str) -> Entry:
+    """The entry of a new object. Those made of one template within a second have the same."""
+    key = (name, api_version, time, id(fields), subresource)
+    entry = _shared_entries.get(key)
+    if entry is None:
+        entry = _ordered_entry(name, "Update", api_version, time, fields, subresource)
+        _shared_entries[key] = entry
+    return entry
+
+
 def track(
     type_: Struct,
     old: Object | None,
@@ -228,7 +243,11 @@ def track(
     try:
         if old is None and not _entries(new):
             mine = _fields_of_new(type_, new, reset)
-            return [_ordered_entry(manager, "Update", api_version, now, mine, subresource)] if mine else []
+            if not mine:
+                return []
+            if "ownerReferences" in new["metadata"]:
+                return [_ordered_entry(manager, "Update", api_version, now, mine, subresource)]
+            return [_shared_entry(manager, api_version, now, mine, subresource)]
         me = Manager(manager, "Update", api_version, subresource)
         managers = _starting_point(old, new, subresource)
         if not managers and old is not None:
@@ -274,15 +293,17 @@ def changed_fields(type_: Struct, old: Object, new: Object, reset: FieldSet | No
 
 
 def _fields_of_new(type_: Struct, new: Object, reset: FieldSet | None) -> FieldSet:
-    """What the writer of a new object owns, in order: what an empty one has not."""
+    """What the writer of a new object owns, in order: what an empty one has not. Objects of one template share it, unless
+    they have owners, which are told apart by their uid."""
     blank = _blank(type_)
     mine: FieldSet = {}
     metadata = new["metadata"]
     named: FieldSet = {}
     for name, key, node in blank.owned_metadata(tuple(metadata)):
         named[key] = EMPTY if node is LEAF else _sorted(node.made(metadata[name]))
+    shared = "ownerReferences" not in metadata
     if named:
-        mine[_METADATA] = named
+        mine[_METADATA] = _held_once(named) if shared else named
     for name, part in new.items():
         if (slot := blank.rest.get(name)) is None:
             if type_.open_ended and name not in _TYPED:
@@ -294,7 +315,21 @@ def _fields_of_new(type_: Struct, new: Object, reset: FieldSet | None) -> FieldS
                 mine[slot.key] = below
     if reset:
         mine = without(mine, reset)
-    return {key: mine[key] for key in sorted(mine)}
+    mine = {key: mine[key] for key in sorted(mine)}
+    return _held_once(mine) if shared else mine
+
+
+#: By keys and the identity of what is below them, which each set holds, so that nothing else gets that identity.
+_held: LimitedDict[tuple[tuple[str, ...], tuple[int, ...]], FieldSet] = LimitedDict(_MOST_HELD)
+
+
+def _held_once(fields: FieldSet) -> FieldSet:
+    """The set itself, or an equal one that was here before."""
+    key = (tuple(fields), tuple(map(id, fields.values())))
+    known = _held.get(key)
+    if known is None:
+        _held[key] = known = fields
+    return known
 
 
 def _gained(slot: _Slot, part: Any) -> FieldSet | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, cast
 
 from dray.api.errors import BadRequest, StatusError, conflict
 from dray.api.validation import field
@@ -104,7 +105,7 @@ def _assign(call: Call, pod: Pod, sent: ObjectMeta, node: str) -> None:
     status = pod.setdefault("status", {})
     if call.api.quirks.clears_nominated_node_on_binding:
         status.pop("nominatedNodeName", None)
-    set_condition(status, {"type": "PodScheduled", "status": "True"}, call.api.clock.now())
+    set_condition(status, _SCHEDULED, call.api.clock.now())
 
 
 def _check_preconditions(call: Call, meta: ObjectMeta, sent: ObjectMeta) -> None:
@@ -122,8 +123,19 @@ def _check_preconditions(call: Call, meta: ObjectMeta, sent: ObjectMeta) -> None
             )
 
 
+_SCHEDULED: Final[PodCondition] = {"type": "PodScheduled", "status": "True"}
+
+
 def _timed(condition: PodCondition, since: str | None) -> PodCondition:
+    if condition is _SCHEDULED:
+        return _scheduled(since)
     return cast("PodCondition", {"lastProbeTime": None, "lastTransitionTime": since, **condition})
+
+
+@lru_cache(maxsize=16)
+def _scheduled(since: str | None) -> PodCondition:
+    """Pods that are bound within a second share it."""
+    return cast("PodCondition", {"lastProbeTime": None, "lastTransitionTime": since, **_SCHEDULED})
 
 
 def set_condition(status: PodStatus, condition: PodCondition, now: str) -> None:

@@ -8,7 +8,6 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from email.utils import parseaddr
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -99,6 +98,8 @@ def _is_uri(text: str) -> bool:
 def _is_email(text: str) -> bool:
     if len(text) > _EMAIL_CHARACTERS or text.count("(") > _EMAIL_COMMENTS:
         return False
+    from email.utils import parseaddr  # a megabyte that hardly any schema needs
+
     address = parseaddr(text)[1]
     local, at, domain = address.rpartition("@")
     return bool(at and local and domain) and " " not in domain

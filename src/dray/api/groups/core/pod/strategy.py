@@ -102,7 +102,12 @@ def _hold_once(spec: PodSpec) -> None:
     parts: Any = spec
     if claims := parts.get("resourceClaims"):
         parts["resourceClaims"] = _templates.one(claims)
+    # A token's volume has a name of its own, and the containers say where it is mounted.
+    alike = not parts.get("volumes")
     for part in ("initContainers", "containers"):
+        if alike and (containers := parts.get(part)):
+            parts[part] = _templates.one(containers)
+            continue
         for container in parts.get(part) or ():
             for name in _COMMON:
                 if value := container.get(name):

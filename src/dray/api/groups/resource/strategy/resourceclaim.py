@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from dray.api.claims import POD_CLAIM_ANNOTATION
 from dray.api.groups.resource.strategy.authorization import admin_access, admin_access_granted, status_parts
 from dray.api.groups.resource.strategy.common import finalizers, metadata_update, template_metadata
 from dray.api.groups.resource.strategy.disabledfields import drop_spec_fields, drop_status_fields
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 
 _specs: Final = Interner(256)
+_annotations: Final = Interner(256)
+#: The annotations of a claim that the claim controller has made: for which of a pod's claims.
+_FROM_TEMPLATE: Final = {POD_CLAIM_ANNOTATION}
 
 
 class ResourceClaimStrategy(SubdomainStrategy["ResourceClaim"]):
@@ -35,6 +39,9 @@ class ResourceClaimStrategy(SubdomainStrategy["ResourceClaim"]):
         if spec := obj.get("spec"):
             drop_spec_fields(spec, None, ctx.gates)
             obj["spec"] = _specs.one(spec)  # claims of one template share it
+        metadata = obj["metadata"]
+        if (annotations := metadata.get("annotations")) and annotations.keys() == _FROM_TEMPLATE:
+            metadata["annotations"] = _annotations.one(annotations)
 
     def validate(self, obj: ResourceClaim, ctx: Context) -> Sequence[FieldError]:
         spec = obj.get("spec") or {}

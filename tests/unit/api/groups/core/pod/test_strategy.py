@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ TOKENS = ["kube-api-access-bcdfg", "kube-api-access-hjklm", "kube-api-access-245
 
 def with_token(pod: Any, name: str, *mounts: str, volumes: tuple[str, ...] = ()) -> Any:
     """The pod with a volume for its token, mounted by its first container as given."""
+    pod = deepcopy(pod)
     spec = pod["spec"]
     spec["volumes"] = [*(spec.get("volumes") or ()), *({"name": v, "emptyDir": {}} for v in (name, *volumes))]
     mounted = [{"name": mount, "mountPath": f"/m{i}"} for i, mount in enumerate(mounts)]
@@ -137,6 +139,13 @@ def test_pods_of_one_template_hold_what_they_have_in_common_once():
     for part in ("resources", "env"):
         assert first["spec"]["containers"][0][part] is second["spec"]["containers"][0][part]
     assert first["spec"]["resourceClaims"] is second["spec"]["resourceClaims"]
-    assert first["spec"]["containers"] is not second["spec"]["containers"]
+    assert first["spec"]["containers"] is second["spec"]["containers"]
     assert first == second
+    mounted = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    third, fourth = (
+        prepared({**claims, "volumes": [{"name": "v", "emptyDir": {}}]}, {**container, **mounted})
+        for _ in range(2)
+    )
+    assert third["spec"]["containers"] is not fourth["spec"]["containers"]
+    assert third["spec"]["containers"][0]["env"] is fourth["spec"]["containers"][0]["env"]
     assert other["spec"]["containers"][0]["env"] == [{"name": "B"}]
