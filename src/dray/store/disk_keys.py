@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from sys import maxsize
 from typing import Final, NamedTuple
 
 from dray.store.interface import KeyValue
@@ -22,8 +23,12 @@ _log = logging.getLogger(__name__)
 
 #: Keys after the end of a page that are counted at most.
 _MOST_COUNTED: Final = 10_000
-#: Bits that tell of keys, a power of two: 100,000 keys leave one in a thousand unknown ones to be looked for in vain.
-_NOTES: Final = 1 << 23
+#: Bits that tell of keys, a power of two: 64 for each key leave one in a thousand unknown ones to be looked for in vain.
+_LEAST_NOTES: Final = 1 << 20
+_MOST_NOTES: Final = 1 << 23
+_NOTES_PER_KEY: Final = 64
+#: There is room for so many times the keys there are, so that they need not be noted anew too often.
+_AHEAD: Final = 4
 _SECOND: Final = 23
 #: What SQLite holds of the file for each connection: nobody reads the same twice in a row.
 _CACHE_KIB: Final = 256
@@ -42,18 +47,31 @@ class Due(NamedTuple):
 class Notes:
     """Tells which keys may be in the file: yes for every key that was noted, and seldom for another (a Bloom filter)."""
 
-    def __init__(self) -> None:
-        self._bits = bytearray(_NOTES // 8)
+    def __init__(self, keys: int = 0) -> None:
+        wanted = 1 << (max(keys, 1) * _NOTES_PER_KEY - 1).bit_length()
+        size = min(max(wanted, _LEAST_NOTES), _MOST_NOTES)
+        self._mask = size - 1
+        self._bits = bytearray(size // 8)
         self.count = 0  # how often a key was noted
 
+    @property
+    def room(self) -> int:
+        """For how many keys there are bits enough; as many as you like once there are as many bits as there may be."""
+        return (self._mask + 1) // _NOTES_PER_KEY if self._mask + 1 < _MOST_NOTES else maxsize
+
+    def _places(self, key: str) -> tuple[int, int]:
+        """Two bits, of which a key that was written has both."""
+        hashed = hash(key)
+        return hashed & self._mask, hashed >> _SECOND & self._mask
+
     def add(self, key: str) -> None:
-        first, second = _places(key)
+        first, second = self._places(key)
         self._bits[first >> 3] |= 1 << (first & 7)
         self._bits[second >> 3] |= 1 << (second & 7)
         self.count += 1
 
     def __contains__(self, key: str) -> bool:
-        first, second = _places(key)
+        first, second = self._places(key)
         bits = self._bits
         return bool(bits[first >> 3] >> (first & 7) & bits[second >> 3] >> (second & 7) & 1)
 
@@ -72,7 +90,7 @@ class DiskKeys:
         self._connection = _connect(path)
         self._notes = Notes()
         self._since: Notes | None = None  # what is noted while the notes are made anew
-        self._renew_after = RENEWAL
+        self._renew_after = min(RENEWAL, self._notes.room)
         # The bounds are written out: only so does SQLite know that the index has every row that is asked for.
         self._rows = f"log INDEXED BY on_disk WHERE {_within(prefix)}"
 
@@ -84,11 +102,17 @@ class DiskKeys:
 
     def note_all(self) -> None:
         """Note what the file has, and nothing else. It may take long."""
-        self._notes = self._read_notes()
-        self._renew_after = RENEWAL + 2 * self._notes.count
+        with closing(_connect(self._path)) as connection:
+            ((rows,),) = connection.execute(f"SELECT count(*) FROM {self._rows}")
+        self._take(self._read_notes(_AHEAD * rows))
 
-    def _read_notes(self) -> Notes:
-        notes = Notes()
+    def _take(self, notes: Notes) -> None:
+        self._notes = notes
+        self._renew_after = min(RENEWAL + 2 * notes.count, notes.room)
+
+    def _read_notes(self, keys: int) -> Notes:
+        """``keys``: for how many there shall be room."""
+        notes = Notes(keys)
         with closing(_connect(self._path)) as connection:
             for (key,) in connection.execute(f"SELECT DISTINCT key FROM {self._rows}"):
                 notes.add(key)
@@ -100,16 +124,18 @@ class DiskKeys:
         return self._notes.count > self._renew_after and self._since is None
 
     async def renew(self) -> None:
-        """Forget the keys that have gone, while others go on. A key is in the file before it is noted."""
-        self._since = Notes()
+        """Forget the keys that have gone, and make room for more, while others go on. A key is in the file before it is
+        noted."""
+        keys = _AHEAD * self._notes.count
+        self._since = Notes(keys)
         try:
-            renewed = await asyncio.to_thread(self._read_notes)
+            renewed = await asyncio.to_thread(self._read_notes, keys)
         except sqlite3.Error as error:
             _log.warning("the notes of keys on disk could not be made anew: %s", error)
             self._renew_after += RENEWAL
         else:
             renewed.update(self._since)
-            self._notes, self._renew_after = renewed, RENEWAL + 2 * renewed.count
+            self._take(renewed)
         finally:
             self._since = None
 
@@ -197,12 +223,6 @@ def prepare(connection: sqlite3.Connection, prefix: str) -> None:
 def outside(prefix: str) -> str:
     """The condition of rows that are held in memory."""
     return f"NOT ({_within(prefix)})"
-
-
-def _places(key: str) -> tuple[int, int]:
-    """Two bits of the notes, of which a key that was written has both."""
-    hashed = hash(key)
-    return hashed & (_NOTES - 1), hashed >> _SECOND & (_NOTES - 1)
 
 
 def _within(prefix: str, table: str = "") -> str:
