@@ -10,6 +10,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from dray.client.workqueue import TokenBucket
 
 if TYPE_CHECKING:
@@ -143,11 +145,29 @@ class CountingCorrelator:
         return iter(())
 
 
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class _Reported(NamedTuple):
+    """An event that was reported, encoded, as most are never looked at again; and what it has become since."""
+
+    first: bytes
+    last: float
+    series: EventSeries | None
+
+    def whole(self) -> Event:
+        event: Event = _decode(self.first)
+        if self.series is not None:
+            event["series"] = self.series
+        return event
+
+
 class SeriesCorrelator:
     """events.k8s.io: the same again, whatever its note says, begins a series; its count is written when it ends."""
 
     def __init__(self) -> None:
-        self._events: OrderedDict[tuple[Any, ...], tuple[Event, float]] = OrderedDict()
+        self._events: OrderedDict[tuple[Any, ...], _Reported] = OrderedDict()
         self._ended: list[Event] = []  # series that made room for others before their time
 
     def observe(self, occurrence: Occurrence, event: Event, *, now: float) -> EventWrite[Event] | None:
@@ -157,27 +177,27 @@ class SeriesCorrelator:
         key = (about, version, kind, reason, action, related)
         known = self._events.get(key)
         if known is None:
-            self._events[key] = (event, now)
+            self._events[key] = _Reported(_encode(event), now, None)
             if len(self._events) > CACHE_ENTRIES:
-                _, (oldest, _) = self._events.popitem(last=False)
-                if "series" in oldest:
-                    self._ended.append(oldest)
+                _, oldest = self._events.popitem(last=False)
+                if oldest.series is not None:
+                    self._ended.append(oldest.whole())
             return EventWrite(event, None)
-        first, _ = known
         self._events.move_to_end(key)
+        before = known.series
         series: EventSeries = {
-            "count": first.get("series", {"count": 1})["count"] + 1,
+            "count": (1 if before is None else before["count"]) + 1,
             "lastObservedTime": event["eventTime"],
         }
-        self._events[key] = ({**first, "series": series}, now)
-        return None if "series" in first else EventWrite({**first, "series": series}, {"series": series})
+        self._events[key] = reported = _Reported(known.first, now, series)
+        return EventWrite(reported.whole(), {"series": series}) if before is None else None
 
     def finish_series(self, *, now: float) -> Iterator[EventWrite[Event]]:
         ended, self._ended = self._ended, []
         for event in ended:
             yield EventWrite(event, {"series": event["series"]})
-        for key, (event, last) in list(self._events.items()):
-            if now - last > SERIES_SECONDS:
+        for key, reported in list(self._events.items()):
+            if now - reported.last > SERIES_SECONDS:
                 del self._events[key]
-                if "series" in event:
-                    yield EventWrite(event, {"series": event["series"]})
+                if reported.series is not None:
+                    yield EventWrite(reported.whole(), {"series": reported.series})

@@ -107,16 +107,22 @@ class EventRecorder:
         """Write what is reported. What cannot be written in several tries is given up."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._finish_series_periodically())
-            for _ in range(WRITERS):
-                group.create_task(self._write_all())
+            writers = 0
+            while (
+                writers < WRITERS
+            ):  # most components report hardly anything: a writer comes when it is wanted
+                first = await self._queue.get()
+                group.create_task(self._write_all(first))
+                writers += 1
 
-    async def _write_all(self) -> None:
+    async def _write_all(self, first: tuple[float, EventWrite[Event | CoreEvent]]) -> None:
+        due, written = first
         while True:
-            due, written = await self._queue.get()
             if (pause := due - time.monotonic()) > 0:
                 await asyncio.sleep(pause)
             await self._write(written)
             self._queue.task_done()
+            due, written = await self._queue.get()
 
     async def flush(self) -> None:
         """Wait until everything reported so far has been written or given up; ``run`` must be running."""

@@ -33,6 +33,13 @@ _LARGE_WEIGHT: Final = 8
 _MAX_PASSING: Final = 256
 
 
+class _Decoded(ref["Document"]):
+    """A document that is held decoded, and how large that is. There are thousands: one object each, and not three."""
+
+    __slots__ = ("size",)
+    size: int
+
+
 class DecodedDocuments:
     """The documents that are held decoded; beyond a bound, those that have been for longest forget it, unless somebody
     else holds the very same objects anyway."""
@@ -40,17 +47,18 @@ class DecodedDocuments:
     def __init__(self, limit: int = _DECODED_BYTES) -> None:
         self._limit = limit
         self._bytes = 0
-        self._documents: deque[tuple[ref[Document], int]] = deque()
+        self._documents: deque[_Decoded] = deque()
 
     def add(self, document: Document, size: int) -> None:
         """``size``: of what the store holds."""
         if size > LARGE_VALUE:
             size *= _LARGE_WEIGHT
-        self._documents.append((ref(document), size))
+        self._documents.append(decoded := _Decoded(document))
+        decoded.size = size
         self._bytes += size
         while self._bytes > self._limit and len(self._documents) > 1:
-            oldest, its_size = self._documents.popleft()
-            self._bytes -= its_size
+            oldest = self._documents.popleft()
+            self._bytes -= oldest.size
             if (found := oldest()) is not None:
                 found.forget_unless_shared()
 
