@@ -6,7 +6,6 @@ options make the file that ``dray config`` prints to start from.
 
 from __future__ import annotations
 
-import difflib
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -89,6 +88,8 @@ def camel_case(name: str) -> str:
 def _unknown(key: str, known: list[str]) -> str:
     if camel_case(key.replace("-", "_")) in known:
         return f"{key}: it is written {camel_case(key.replace('-', '_'))} here"
+    import difflib
+
     near = difflib.get_close_matches(key, known, 1)
     return f"{key}: there is no such option" + (
         f"; did you mean {near[0]}?" if near else "; see: dray config"

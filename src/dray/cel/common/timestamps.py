@@ -6,7 +6,6 @@ import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from dray.api import times
 from dray.api.golang.strconv import parse_int64, parse_problem
@@ -104,6 +103,8 @@ def zone(name: str) -> tzinfo:
 def _named_zone(name: str) -> tzinfo:
     if name in ("", "UTC"):
         return UTC
+    from zoneinfo import ZoneInfo  # which hardly any expression needs
+
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,6 +46,8 @@ class StaticTokens:
 
 def read_token_file(path: Path) -> dict[str, UserInfo]:
     """Upstream's CSV: token, user name, user uid, and optionally a quoted list of groups."""
+    import csv
+
     users = {}
     with path.open(newline="", encoding="utf-8") as file:
         for number, row in enumerate(csv.reader(file, skipinitialspace=True), 1):
