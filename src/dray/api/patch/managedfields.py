@@ -155,11 +155,13 @@ def _sorted(fields: FieldSet) -> FieldSet:
     found = _in_order.get(encoded)
     if found is None:
         if _KEYED_BY_UID in encoded:
-            return {
-                element: _sorted(below) if (below := fields[element]) else EMPTY for element in _order(fields)
-            }
+            return _sorted_by_part(fields)
         found = _remembered(encoded, len(encoded), fields)
     return found
+
+
+def _sorted_by_part(fields: FieldSet) -> FieldSet:
+    return {element: _sorted(below) if (below := fields[element]) else EMPTY for element in _order(fields)}
 
 
 def _remembered(key: bytes | tuple[str, ...], size: int, fields: FieldSet) -> FieldSet:
@@ -191,7 +193,13 @@ def _rank(element: str) -> tuple[int, str]:
 def _entry(
     name: str, operation: str, api_version: str, time: str | None, fields: FieldSet, subresource: str
 ) -> Entry:
-    return _ordered_entry(name, operation, api_version, time, _sorted(fields), subresource)
+    encoded = _encode(fields)
+    if _KEYED_BY_UID in encoded:  # no other object has the same
+        return _ordered_entry(name, operation, api_version, time, _sorted_by_part(fields), subresource)
+    ordered = _in_order.get(encoded)
+    if ordered is None:
+        ordered = _remembered(encoded, len(encoded), fields)
+    return _shared_entry(name, operation, api_version, time, ordered, subresource)
 
 
 def _ordered_entry(
@@ -209,16 +217,18 @@ def _ordered_entry(
     return entry
 
 
-#: Entries of new objects, by what is in them; the fields are told by their identity, as they are shared themselves.
-_shared_entries: LimitedDict[tuple[str, str, str, int, str], Entry] = LimitedDict(256)
+#: Entries by what is in them; the fields are told by their identity, as they are shared themselves.
+_shared_entries: LimitedDict[tuple[str, str, str, str | None, int, str], Entry] = LimitedDict(256)
 
 
-def _shared_entry(name: str, api_version: str, time: str, fields: FieldSet, subresource: str) -> Entry:
-    """The entry of a new object. Those made of one template within a second have the same."""
-    key = (name, api_version, time, id(fields), subresource)
+def _shared_entry(
+    name: str, operation: str, api_version: str, time: str | None, fields: FieldSet, subresource: str
+) -> Entry:
+    """The entry that others may have too: objects of one template that are written within a second have the same."""
+    key = (name, operation, api_version, time, id(fields), subresource)
     entry = _shared_entries.get(key)
     if entry is None:
-        entry = _ordered_entry(name, "Update", api_version, time, fields, subresource)
+        entry = _ordered_entry(name, operation, api_version, time, fields, subresource)
         _shared_entries[key] = entry
     return entry
 
@@ -247,7 +257,7 @@ def track(
                 return []
             if "ownerReferences" in new["metadata"]:
                 return [_ordered_entry(manager, "Update", api_version, now, mine, subresource)]
-            return [_shared_entry(manager, api_version, now, mine, subresource)]
+            return [_shared_entry(manager, "Update", api_version, now, mine, subresource)]
         me = Manager(manager, "Update", api_version, subresource)
         managers = _starting_point(old, new, subresource)
         if not managers and old is not None:
@@ -343,9 +353,9 @@ def _gained(slot: _Slot, part: Any) -> FieldSet | None:
         added, modified, _ = slot.node.compare(slot.empty, part)
         found = modified if added is None else added if modified is None else union(added, modified)
     if found is not None:
-        found = _in_element_order(found)
+        found = _sorted(found)
     if found is not None and key[1]:
-        if len(_known_gains) >= _MOST_KNOWN:
+        if len(_known_gains) >= _MOST_GAINS:
             del _known_gains[next(iter(_known_gains))]
         _known_gains[key] = found
     return found
@@ -379,6 +389,8 @@ class _Blank(NamedTuple):
 
 
 _MOST_KNOWN: Final = 512
+#: Their contents, of up to 8 KiB, are held with them.
+_MOST_GAINS: Final = 128
 _known_gains: dict[tuple[_Slot, bytes], FieldSet] = {}
 
 
