@@ -195,18 +195,28 @@ class WorkQueue(Generic[T]):
         """Work on items until the queue is closed and empty.
 
         ``work`` returns None when all is well, or the seconds after which it wants the item again. When it raises, the
-        failure is logged and the item comes back after a pause.
+        failure is logged and the item comes back after a pause. There are never more than ``workers``; one comes when all
+        others are at work, as most queues never need a second.
         """
         async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(self._work(work))
+            wanted = iter(range(workers))
 
-    async def _work(self, work: Callable[[T], Awaitable[float | None]]) -> None:
+            def add_worker() -> None:
+                if next(wanted, None) is not None:
+                    group.create_task(self._work(work, add_worker))
+
+            add_worker()
+
+    async def _work(
+        self, work: Callable[[T], Awaitable[float | None]], add_worker: Callable[[], None]
+    ) -> None:
         while True:
             try:
                 item = await self.get()
             except QueueClosed:
                 return
+            if not self._getters:
+                add_worker()
             try:
                 again = await work(item)
             except Exception as error:
