@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dray.store.history import EVENT_BYTES, Former
@@ -20,7 +21,7 @@ class FileHistory:
 
     __slots__ = ("_first", "_keys", "_on_disk", "_read", "_replaced", "_sizes", "floor", "held_bytes")
 
-    def __init__(self, floor: int, read: ReadRows, *, on_disk: str = "") -> None:
+    def __init__(self, floor: int, read: ReadRows, *, on_disk: str) -> None:
         self.floor = floor
         self.held_bytes = 0
         self._read = read
@@ -29,7 +30,8 @@ class FileHistory:
         self._keys: list[str] = []
         #: the revision of what the event replaced; 0: nothing; negative: it deleted that
         self._replaced = array("q")
-        self._sizes = array("I")
+        #: by batch: the revision of its last event, and its size
+        self._sizes: deque[tuple[int, int]] = deque()
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -37,20 +39,22 @@ class FileHistory:
     def extend(self, events: Sequence[Event]) -> None:
         if not self._keys and events:
             self._first = events[0].revision
-        keys, replaced, sizes, on_disk = self._keys, self._replaced, self._sizes, self._on_disk
+        keys, on_disk, size = self._keys, self._on_disk, len(events) * EVENT_BYTES
+        replaced: list[int] = []
         for event in events:
-            previous, value = event.previous, event.value
-            size = EVENT_BYTES
+            key, previous, value = event.key, event.previous, event.value
             if previous is None:
-                keys.append(event.key)
+                keys.append(key)
                 replaced.append(0)
             else:
                 keys.append(previous.key)  # the same text, and others hold it already
                 replaced.append(previous.mod_revision if value is not None else -previous.mod_revision)
                 size += len(previous.value)
-            if on_disk and value is not None and event.key.startswith(on_disk):
+            if value is not None and key.startswith(on_disk):
                 size += len(value)
-            sizes.append(size)
+        if events:
+            self._replaced.extend(replaced)
+            self._sizes.append((events[-1].revision, size))
             self.held_bytes += size
 
     def since(self, revision: int, *, prefix: str = "") -> Sequence[Event]:
@@ -108,8 +112,9 @@ class FileHistory:
                 gone.append(abs(replaced))
             if replaced < 0:
                 gone.append(self._first + place)
-        self.held_bytes -= sum(self._sizes[:count])
-        del self._keys[:count], self._replaced[:count], self._sizes[:count]
+        del self._keys[:count], self._replaced[:count]
+        while self._sizes and self._sizes[0][0] <= revision:
+            self.held_bytes -= self._sizes.popleft()[1]
         self._first += count
         self.floor = max(self.floor, revision)
         return gone

@@ -92,8 +92,7 @@ class Document:
         """Leave the stored value to the store, which keeps it: it is read again should anybody ask. There will be others
         of this key, and hardly anybody will."""
         self._past = past
-        self.forget()
-        self.value = None
+        self.value = self._hub = self._encoded = self._messages = None
 
     def _read(self, value: bytes) -> Object:
         try:

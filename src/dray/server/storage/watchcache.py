@@ -465,6 +465,8 @@ class WatchCache:
         else:
             if before is None:
                 self._keys.add(key)
+            else:
+                after.key = before.key  # the same text, of which there are thousands
             self.documents[key] = after
         self.modified = revision
         change = Change(revision, before, after)
