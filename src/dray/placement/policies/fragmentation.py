@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from itertools import accumulate
 from math import exp
 
-from dray.limiteddict import LimitedDict
 from dray.placement.policies.model import (
     WHOLE,
     DevicePolicy,
@@ -24,7 +23,10 @@ from dray.placement.policies.model import (
     Workload,
 )
 
-_KEPT = 200_000  # states
+#: What is remembered of all states together, in bytes: some 130,000 states of nodes with eight devices.
+_KEPT_BYTES = 64 << 20
+_STATE_BYTES = 220  # and these for each device
+_DEVICE_BYTES = 36
 
 
 class Fragmentation:
@@ -34,6 +36,7 @@ class Fragmentation:
         self._workload = workload
         self._version = -1
         self._by_kinds: dict[int, _OfKinds] = {}
+        self._bytes = 0  # of what is remembered
 
     def of(self, node: NodeState) -> float:
         return self.after(node.kinds, node.cpu, node.free)
@@ -42,21 +45,32 @@ class Fragmentation:
         """As if the node had this much cpu and these parts of its devices left."""
         if self._version != self._workload.version:
             self._version = self._workload.version
-            self._by_kinds.clear()
+            self._forget()
         of_kinds = self._by_kinds.get(id(kinds))
         if of_kinds is None:
             of_kinds = self._by_kinds[id(kinds)] = _OfKinds(kinds, self._workload.typical)
-        return of_kinds.amount(cpu, free)
+        key = of_kinds.key(cpu, free)
+        known = of_kinds.known.get(key)
+        if known is None:
+            known = of_kinds.known[key] = of_kinds.work_out(*key)
+            self._bytes += _STATE_BYTES + _DEVICE_BYTES * len(free)
+            if self._bytes > _KEPT_BYTES:
+                self._forget()
+        return known
+
+    def _forget(self) -> None:
+        self._by_kinds.clear()
+        self._bytes = 0
 
 
 class _OfKinds:
     """The typical requests as nodes with these devices see them."""
 
-    __slots__ = ("_by_cpu", "_cpus", "_known", "_mixed", "kinds")
+    __slots__ = ("_by_cpu", "_cpus", "_mixed", "kinds", "known")
 
     def __init__(self, kinds: Kinds, typical: Sequence[TypicalRequest]) -> None:
         self.kinds = kinds  # kept, so that nobody else gets its identity
-        self._known: LimitedDict[tuple[int, tuple[int, ...]], float] = LimitedDict(_KEPT)
+        self.known: dict[tuple[int, tuple[int, ...]], float] = {}  # what was worked out, by ``key``
         self._cpus = sorted({one.request.cpu for one in typical})
         #: where devices differ, each is looked at by itself
         self._mixed = len(set(kinds)) > 1
@@ -81,15 +95,11 @@ class _OfKinds:
             for (shares, count), frequency in found.items()
         ], others
 
-    def amount(self, cpu: int, free: tuple[int, ...]) -> float:
-        level = bisect_right(self._cpus, cpu)
-        key = (level, free if self._mixed else tuple(sorted(free)))
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._work_out(level, key[1])
-        return known
+    def key(self, cpu: int, free: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        """What the amount follows from: how many typical requests have enough cpu, and what is left of the devices."""
+        return bisect_right(self._cpus, cpu), free if self._mixed else tuple(sorted(free))
 
-    def _work_out(self, level: int, free: tuple[int, ...]) -> float:
+    def work_out(self, level: int, free: tuple[int, ...]) -> float:
         usable, others = self._by_cpu[level]
         total = sum(free)
         amount = others * total

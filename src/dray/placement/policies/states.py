@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from dray.placement.policies.model import TypicalShape
 
 _KEPT = 100_000
+#: Devices of pools whose columns are remembered, twice: some 400 bytes each where the pools are nobody else's any more.
+_KEPT_DEVICES = 50_000
 #: States of nodes that are remembered whether or not a node is in them: nodes come back to the states they had.
 _REMEMBERED = 4096
 _NOBODY: frozenset[Held] = frozenset()
@@ -44,7 +46,11 @@ class NodeStates:
         self._states: dict[Hashable, NodeState] = {}
         self._room = _REMEMBERED
         self._kinds: dict[Kinds, Kinds] = {}
-        self._columns: LimitedDict[tuple[Pool, ...], _Columns] = LimitedDict(_KEPT)
+        # Pools that nobody has any more are held by this alone. What was not asked for while so many devices were added
+        # is forgotten: first it is former, then gone.
+        self._columns: dict[tuple[Pool, ...], _Columns] = {}
+        self._former_columns: dict[tuple[Pool, ...], _Columns] = {}
+        self._devices = 0  # in ``_columns``
 
     def of(self, node: NodeInfo) -> NodeState:
         """The state of the node since it last changed. Nodes with one state are alike to every filter and score."""
@@ -72,9 +78,7 @@ class NodeStates:
     def _read(
         self, node: NodeInfo, pools: tuple[Pool, ...], parts: list[PoolUsage], usage: Usage
     ) -> NodeState:
-        columns = self._columns.get(pools)
-        if columns is None:
-            columns = self._columns[pools] = _Columns(pools, self._kinds)
+        columns = self._columns.get(pools) or self._columns_of(pools)
         free, in_use = columns.free(parts, usage)
         held = _held(columns, parts) if self._sees_claims and in_use else _NOBODY
         offered, taken = node.allocatable, node.requested
@@ -101,6 +105,14 @@ class NodeStates:
                 allocatable_memory=offered.memory,
             )
         return state
+
+    def _columns_of(self, pools: tuple[Pool, ...]) -> _Columns:
+        columns = self._former_columns.pop(pools, None) or _Columns(pools, self._kinds)
+        if self._devices >= _KEPT_DEVICES:
+            self._former_columns, self._columns, self._devices = self._columns, {}, 0
+        self._columns[pools] = columns
+        self._devices += 1 + len(columns.kinds)
+        return columns
 
     def _forget_former(self) -> None:
         """Forget the states that no node is in. There may be as many as a node has sets of devices."""
