@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.allocation import Features
+from dray.placement.policies import fragmentation
 from dray.placement.policies.fragmentation import FGD, Fragmentation
 from dray.placement.policies.model import NodeState, PolicyError, Request, Setting, TypicalRequest
 from dray.placement.policies.scorer import Scorer
@@ -69,6 +70,16 @@ def test_fragmentation_is_what_typical_requests_cannot_use(state: NodeState, ask
     typical = [TypicalRequest(one, 1 / len(asked)) for one in asked]
     found = Fragmentation(KnownWorkload(typical)).of(state)
     assert abs(found - plainly(state, typical)) < 1e-6
+
+
+def test_what_is_remembered_of_states_is_bounded_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fragmentation, "_KEPT_BYTES", 10_000)
+    typical = [TypicalRequest(request(1000, 1, 500), 1.0)]
+    found = Fragmentation(KnownWorkload(typical))
+    for left in range(1000):
+        state = node(2000, [left] * 8)
+        assert abs(found.of(state) - plainly(state, typical)) < 1e-6
+        assert sum(len(each.known) for each in found._by_kinds.values()) <= 10_000 // (220 + 8 * 36) + 1
 
 
 def test_fgd_keeps_whole_devices_whole_for_those_who_need_them() -> None:

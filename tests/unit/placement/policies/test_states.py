@@ -6,7 +6,11 @@ import gc
 from types import SimpleNamespace
 from typing import Any
 
+from dray.allocation import Features
+from dray.allocation.pools import Pool
+from dray.allocation.usage import UNUSED
 from dray.api.compute import ComputeResources
+from dray.api.identity import PoolID
 from dray.placement.cache.nodes import NodeInfo
 from dray.placement.policies import states
 from dray.placement.policies.model import NodeState
@@ -51,3 +55,20 @@ def test_nodes_that_are_alike_are_in_one_state() -> None:
     assert known.of(one) is not known.of(other)
     request(other, 0)
     assert known.of(one) is known.of(other)
+
+
+def test_columns_of_pools_that_have_gone_are_forgotten_by_the_devices_in_them(monkeypatch) -> None:
+    monkeypatch.setattr(states, "_KEPT_DEVICES", 10)
+    pools: dict[str, Any] = {}
+    inventory: Any = SimpleNamespace(pools=lambda node, features: pools[node["metadata"]["name"]])
+    nothing: Any = SimpleNamespace(of=lambda id: UNUSED)
+    known = NodeStates(inventory, nothing, Features(), sees_claims=False)
+    lasting, changing = a_node("lasting"), a_node("changing")
+    pools["lasting"] = (Pool(PoolID("d", "lasting")),)
+    for generation in range(100):
+        pools["changing"] = (Pool(PoolID("d", f"changing-{generation}")),)
+        for node in (lasting, changing):
+            node.generation += 1
+            known.of(node)
+        held = known._columns | known._former_columns
+        assert pools["lasting"] in held and pools["changing"] in held and len(held) <= 2 * 10

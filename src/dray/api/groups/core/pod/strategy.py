@@ -93,6 +93,7 @@ _COMMON: Final = (
     "readinessProbe",
     "startupProbe",
 )
+_COMMON_TO_PODS: Final = ("resourceClaims", "tolerations", "affinity", "topologySpreadConstraints")
 #: It remembers few, because nothing is gained by what only one pod says.
 _templates: Final = Interner(256)
 
@@ -100,8 +101,9 @@ _templates: Final = Interner(256)
 def _hold_once(spec: PodSpec) -> None:
     """Let pods of one template share what is larger than a text, which nobody changes in place from now on."""
     parts: Any = spec
-    if claims := parts.get("resourceClaims"):
-        parts["resourceClaims"] = _templates.one(claims)
+    for name in _COMMON_TO_PODS:
+        if value := parts.get(name):
+            parts[name] = _templates.one(value)
     # A token's volume has a name of its own, and the containers say where it is mounted.
     alike = not parts.get("volumes")
     for part in ("initContainers", "containers"):
