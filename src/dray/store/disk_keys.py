@@ -16,7 +16,7 @@ from pathlib import Path
 from sys import maxsize
 from typing import Final, NamedTuple
 
-from dray.store.interface import KeyValue
+from dray.store.interface import KeyValue, StoreUnavailable
 from dray.store.keys import prefix_end
 
 _log = logging.getLogger(__name__)
@@ -156,14 +156,17 @@ class DiskKeys:
         key was created, and the value."""
         found: dict[int, tuple[int, bytes | None]] = {}
         execute = self._connection.execute
-        execute("BEGIN")  # so that the file is looked at once, and not for each of them
         try:
-            for revision in revisions:
-                row = execute("SELECT created, value FROM log WHERE revision = ?", (revision,)).fetchone()
-                if row is not None:
-                    found[revision] = row
-        finally:
-            execute("COMMIT")
+            execute("BEGIN")  # so that the file is looked at once, and not for each of them
+            try:
+                for revision in revisions:
+                    row = execute("SELECT created, value FROM log WHERE revision = ?", (revision,)).fetchone()
+                    if row is not None:
+                        found[revision] = row
+            finally:
+                execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"what was superseded cannot be read: {error}") from error
         return found
 
     def range(self, low: str, high: str | None, *, limit: int = 0, at: int) -> tuple[Sequence[KeyValue], int]:

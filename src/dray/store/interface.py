@@ -170,8 +170,11 @@ Lookup = Callable[[str], KeyValue | None]
 class Past(Protocol):
     """Reads from a file what keys held before, so that no cache has to hold it. The file keeps what is asked for."""
 
-    def keep(self, revision: int) -> None:
-        """Do not remove what was written at this revision, whatever is compacted, until it is released as often."""
+    def keep(self, revision: int, *, until: int) -> bool:
+        """Do not remove what was written at this revision, whatever is compacted, until it is released as often.
+
+        It was there up to the revision ``until`` at least. False: that is compacted, and it may have gone already.
+        """
         ...
 
     def release(self, revisions: Iterable[int]) -> None: ...

@@ -78,6 +78,8 @@ class SqliteStore(EmbeddedStore):
         self._probes: list[asyncio.Future[None]] = []
         self._last_commit_failed = False
         self._waiting: list[_Waiting] = []
+        # Rows to remove, in the order of events: of a key's rows an older one must not outlast the deletion. Negative: the
+        # row is set apart, because a cache may read it.
         self._discards: deque[int] = deque()
         self._kept: dict[int, int] = {}  # rows that caches may read, by how many of them
         self._kept_discards: set[int] = (
@@ -146,10 +148,9 @@ class SqliteStore(EmbeddedStore):
         return answer
 
     def _discard(self, revisions: list[int]) -> None:
-        kept = self._kept
-        if kept:
+        if kept := self._kept:
             self._kept_discards.update([revision for revision in revisions if revision in kept])
-            revisions = [revision for revision in revisions if revision not in kept]
+            revisions = [-revision if revision in kept else revision for revision in revisions]
         self._discards.extend(revisions)
         self._hand_over()
 
@@ -159,8 +160,11 @@ class SqliteStore(EmbeddedStore):
     def past(self) -> Past | None:
         return None if self._state.disk is None else self
 
-    def keep(self, revision: int) -> None:
+    def keep(self, revision: int, *, until: int) -> bool:
+        if until <= self._state.compacted:
+            return False
         self._kept[revision] = self._kept.get(revision, 0) + 1
+        return True
 
     def release(self, revisions: Iterable[int]) -> None:
         kept, waiting = self._kept, self._kept_discards
@@ -226,7 +230,7 @@ class SqliteStore(EmbeddedStore):
         else:
             if batch.events:
                 _log.error("a commit of %d writes failed: %s", len(batch.events), error)
-            self._discards.extend(batch.discards)
+            self._discards.extendleft(reversed(batch.discards))
             failed: list[asyncio.Future[int] | asyncio.Future[None] | None] = [*batch.answers, *batch.probes]
             for waiting in failed:
                 if waiting is not None and not waiting.done():

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,10 @@ from dray.store.state import FIRST_REVISION, State
 _APPLICATION_ID: Final = 0x64726179  # "dray"
 _FORMAT: Final = 1
 _COLUMNS: Final = 5
+#: The key of rows that are compacted, and that caches of this process may still read.
+_SET_APART: Final = ""
+_REMOVE: Final = "DELETE FROM log WHERE revision = ?"
+_TAKE_KEY: Final = f"UPDATE log SET key = '{_SET_APART}' WHERE revision = ?"
 #: What SQLite holds of the file: rows are appended, and hardly ever read again.
 _CACHE_KIB: Final = 512
 
@@ -101,6 +106,9 @@ def load(connection: sqlite3.Connection, disk: DiskKeys | None = None) -> Loaded
         (compacted,),
     )
     for revision, key, created, expires, value in rows:
+        if key == _SET_APART:
+            garbage.append(revision)
+            continue
         superseded = base.pop(key, None)
         if superseded is not None:
             garbage.append(superseded.mod_revision)
@@ -193,9 +201,12 @@ def truncate(connection: sqlite3.Connection, *, after: int) -> None:
 
 
 def discard(connection: sqlite3.Connection, revisions: Iterable[int], *, compacted: int) -> None:
-    """Remove rows of a compaction up to ``compacted``, which is noted first of all."""
+    """Remove rows of a compaction up to ``compacted``, which is noted first of all. A negative revision is a row that is set
+    apart: its value can be read by its revision, and no key has it any more, so that a start takes it for garbage."""
     connection.execute("UPDATE compaction SET revision = ?1 WHERE revision <> ?1", (compacted,))
-    connection.executemany("DELETE FROM log WHERE revision = ?", ((revision,) for revision in revisions))
+    for is_removed, group in groupby(revisions, key=lambda revision: revision > 0):
+        statement = _REMOVE if is_removed else _TAKE_KEY
+        connection.executemany(statement, ((abs(revision),) for revision in group))
 
 
 def probe(connection: sqlite3.Connection) -> None:

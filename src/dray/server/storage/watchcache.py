@@ -502,12 +502,13 @@ class WatchCache:
         before, after = change.before, change.after
         if before is not None and before.value is not None:
             held = len(before.value)
-            self.window_bytes -= held
-            self._budget.held -= held
-            past.keep(before.revision)
-            before.set_aside(past)
-        if self._lookup is not None and after is not None and after.value is not None:
-            past.keep(after.revision)
+            if past.keep(before.revision, until=change.revision):
+                self.window_bytes -= held
+                self._budget.held -= held
+                before.set_aside(past)
+        if self._lookup is None or after is None or after.value is None:
+            return
+        if past.keep(after.revision, until=after.revision):
             after.set_aside(past)
 
     # -- reading

@@ -326,3 +326,38 @@ async def test_the_file_forgets_what_has_left_the_window(monkeypatch, tmp_path):
     await store.close()
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
         assert connection.execute("SELECT count(*) FROM log").fetchone() == (1,)
+
+
+async def test_what_a_window_reads_from_the_file_is_no_key_after_a_crash(monkeypatch, tmp_path):
+    monkeypatch.setattr(watchcache, "_WARM", 2)
+    store, cached = await on_file(tmp_path / "s.db", window=100)
+    began = revision = await store.create(PREFIX + "a/x", value("x", n="0"))
+    for number in range(4):
+        revision = await store.update(PREFIX + "a/x", value("x", n=str(number)), expected=revision)
+    await store.delete(PREFIX + "a/x", expected=revision)
+    assert store._kept  # and what was deleted is not among it: that change is among the newest
+    await store.compact(store.revision)
+    assert len(cached.watch(since=began).take()) == 5
+    await store.close()  # without a word of the cache's
+
+    store, cached = await on_file(tmp_path / "s.db", window=100)
+    assert not cached.documents and await store.get(PREFIX + "a/x") is None
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM log").fetchone() == (0,)
+
+
+async def test_what_the_file_may_have_lost_is_held(monkeypatch, tmp_path):
+    monkeypatch.setattr(watchcache, "_WARM", 2)
+    store, cached = await on_file(tmp_path / "s.db", window=100)
+    began = revision = await store.create(PREFIX + "a/x", value("x", n="0"))
+    for number in range(1, 3):
+        revision = await store.update(PREFIX + "a/x", value("x", n=str(number)), expected=revision)
+    await store.compact(store.revision)  # while these are among the newest changes
+    for number in range(3, 9):
+        revision = await store.update(PREFIX + "a/x", value("x", n=str(number)), expected=revision)
+    await store.compact(store.revision)
+    codec = cached.codecs.by_version["v1"]
+    lines = [change.line(codec, type) for type, change in cached.watch(since=began).take()]
+    assert [json.loads(line)["object"]["metadata"]["labels"]["n"] for line in lines] == list("12345678")
+    await store.close()
