@@ -192,12 +192,9 @@ def new_ca() -> tuple[bytes, bytes]:
 
 def new_account_key() -> bytes:
     """A new key that signs tokens of service accounts, PEM."""
-    from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    return _key_pem(ec.generate_private_key(ec.SECP256R1()))
 
 
 def sign(pki: Pki, name: str, user: str, *, groups: Sequence[str] = (), names: Sequence[str] = ()) -> Leaf:
@@ -312,6 +309,7 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 
 def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
+    """In the form in which kube-apiserver reads keys of service accounts. It knows PKCS #8 for RSA keys alone."""
     from cryptography.hazmat.primitives import serialization
 
     return key.private_bytes(

@@ -49,3 +49,8 @@ def test_tls_is_of_version_1_2_or_newer(tmp_path: Path):
     context = pki.ensure(tmp_path, []).context()
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
     assert context.verify_mode == ssl.CERT_OPTIONAL
+
+
+def test_kube_apiserver_can_read_the_key_of_service_accounts():
+    """It takes keys of a curve in SEC 1 alone."""
+    assert pki.new_account_key().startswith(b"-----BEGIN EC PRIVATE KEY-----\n")
