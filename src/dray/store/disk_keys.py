@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from sys import maxsize
@@ -30,6 +30,8 @@ _NOTES_PER_KEY: Final = 64
 #: There is room for so many times the keys there are, so that they need not be noted anew too often.
 _AHEAD: Final = 4
 _SECOND: Final = 23
+#: How far apart revisions may be that are read together.
+_CLOSE: Final = 4
 #: What SQLite holds of the file for each connection: nobody reads the same twice in a row.
 _CACHE_KIB: Final = 256
 #: After so many writes at least the notes are made anew, without the keys that have gone.
@@ -152,17 +154,18 @@ class DiskKeys:
         return KeyValue(key, row[2], row[1], row[0])
 
     def written(self, revisions: Iterable[int]) -> Mapping[int, tuple[int, bytes | None]]:
-        """What was written at these revisions, to whatever key, as far as the file still has it: the revision at which the
-        key was created, and the value."""
+        """What was written at these revisions, which ascend, to whatever key, as far as the file still has it: the revision
+        at which the key was created, and the value. There may be some of other revisions among it."""
         found: dict[int, tuple[int, bytes | None]] = {}
         execute = self._connection.execute
         try:
             execute("BEGIN")  # so that the file is looked at once, and not for each of them
             try:
-                for revision in revisions:
-                    row = execute("SELECT created, value FROM log WHERE revision = ?", (revision,)).fetchone()
-                    if row is not None:
-                        found[revision] = row
+                for run in _runs(revisions):
+                    for revision, created, value in execute(
+                        "SELECT revision, created, value FROM log WHERE revision BETWEEN ? AND ?", run
+                    ):
+                        found[revision] = (created, value)
             finally:
                 execute("COMMIT")
         except sqlite3.Error as error:
@@ -226,6 +229,19 @@ def prepare(connection: sqlite3.Connection, prefix: str) -> None:
 def outside(prefix: str) -> str:
     """The condition of rows that are held in memory."""
     return f"NOT ({_within(prefix)})"
+
+
+def _runs(revisions: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """First and last of those that follow each other closely: rows between them are read sooner than looked for one by one."""
+    ascending = iter(revisions)
+    first = last = next(ascending, 0)
+    for revision in ascending:
+        if revision - last > _CLOSE:
+            yield first, last
+            first = revision
+        last = revision
+    if last:
+        yield first, last
 
 
 def _within(prefix: str, table: str = "") -> str:
