@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from tests.support.wait import wait_for_sync
 from . import powerloss
 
 TOKEN = "robustness"
+COMPACTING = (sys.executable, "-m", "tests.robustness.compacting_server")
 
 
 @dataclass
@@ -89,7 +91,8 @@ class OneMachine:
             part.stop()
 
     def _part(self, kind: str, *line: str) -> ComponentProcess:
-        return ComponentProcess(kind, (str(DRAY), kind, *line), self.data / f"{kind}.log")
+        program = COMPACTING if kind == "server" else (str(DRAY),)
+        return ComponentProcess(kind, (*program, kind, *line), self.data / f"{kind}.log")
 
 
 @asynccontextmanager
