@@ -107,13 +107,10 @@ class EventRecorder:
         """Write what is reported. What cannot be written in several tries is given up."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._finish_series_periodically())
-            writers = 0
-            while (
-                writers < WRITERS
-            ):  # most components report hardly anything: a writer comes when it is wanted
+            # Most components report hardly anything: a writer comes when it is wanted.
+            for _ in range(WRITERS):
                 first = await self._queue.get()
                 group.create_task(self._write_all(first))
-                writers += 1
 
     async def _write_all(self, first: tuple[float, EventWrite[Event | CoreEvent]]) -> None:
         due, written = first

@@ -82,9 +82,8 @@ class SqliteStore(EmbeddedStore):
         # row is set apart, because a cache may read it.
         self._discards: deque[int] = deque()
         self._kept: dict[int, int] = {}  # rows that caches may read, by how many of them
-        self._kept_discards: set[int] = (
-            set()
-        )  # those of them that are compacted and stay until they are released
+        #: those of them that are compacted, and stay until they are released
+        self._kept_discards: set[int] = set()
         self._compacted_on_disk = state.compacted
         self._committing = False  # the writer is at work
         self._sweeping: asyncio.Task[None] | None = None
