@@ -153,9 +153,10 @@ class DiskKeys:
             return None
         return KeyValue(key, row[2], row[1], row[0])
 
-    def written(self, revisions: Iterable[int]) -> Mapping[int, tuple[int, bytes | None]]:
+    def written(self, revisions: Sequence[int]) -> Mapping[int, tuple[int, bytes | None]]:
         """What was written at these revisions, which ascend, to whatever key, as far as the file still has it: the revision
-        at which the key was created, and the value. There may be some of other revisions among it."""
+        at which the key was created, and the value."""
+        wanted = frozenset(revisions)
         found: dict[int, tuple[int, bytes | None]] = {}
         execute = self._connection.execute
         try:
@@ -165,7 +166,8 @@ class DiskKeys:
                     for revision, created, value in execute(
                         "SELECT revision, created, value FROM log WHERE revision BETWEEN ? AND ?", run
                     ):
-                        found[revision] = (created, value)
+                        if revision in wanted:
+                            found[revision] = (created, value)
             finally:
                 execute("COMMIT")
         except sqlite3.Error as error:

@@ -271,7 +271,7 @@ class EmbeddedStore:
     ) -> CallbackSubscription:
         self._check_open()
         callback = CallbackSubscription(self._fanout, prefix, deliver, after=after, lost=lost)
-        if missed := self._state.events(prefix, after=after):
+        for missed in self._state.batches(prefix, after=after):
             deliver(missed)
         self._fanout.add(callback)
         return callback

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from dray.store.history import EVENT_BYTES, Former
 from dray.store.interface import Event, KeyValue, StoreUnavailable
 
 #: What was written at each of these revisions: the revision at which its key was created, and the value.
-ReadRows = Callable[[Iterable[int]], Mapping[int, tuple[int, bytes | None]]]
+ReadRows = Callable[[Sequence[int]], Mapping[int, tuple[int, bytes | None]]]
+
+
+#: Events whose values are read together: half a megabyte of usual objects.
+_AT_ONCE: Final = 256
 
 
 class FileHistory:
@@ -59,13 +64,19 @@ class FileHistory:
 
     def since(self, revision: int, *, prefix: str = "") -> Sequence[Event]:
         """Events newer than ``revision``, which is not below the floor, whose key begins with ``prefix``."""
+        return [event for batch in self.batches(revision, prefix=prefix) for event in batch]
+
+    def batches(self, revision: int, *, prefix: str) -> Iterator[Sequence[Event]]:
+        """The same piece by piece, for those who need not have all values in memory at once."""
         places = [
             place
             for place in range(self._place(revision + 1), len(self._keys))
             if self._keys[place].startswith(prefix)
         ]
-        if not places:
-            return []
+        for start in range(0, len(places), _AT_ONCE):
+            yield self._events(places[start : start + _AT_ONCE])
+
+    def _events(self, places: Sequence[int]) -> Sequence[Event]:
         first, replaced = self._first, self._replaced
         wanted = {first + place for place in places}
         wanted.update(abs(replaced[place]) for place in places)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -38,6 +38,10 @@ class History:
         """Events newer than ``revision``, which is not below the floor, whose key begins with ``prefix``."""
         recent = self._events[bisect_right(self._events, revision, key=_revision) :]
         return [event for event in recent if event.key.startswith(prefix)] if prefix else recent
+
+    def batches(self, revision: int, *, prefix: str) -> Iterator[Sequence[Event]]:
+        if events := self.since(revision, prefix=prefix):
+            yield events
 
     def former(self, revision: int, *, prefix: str) -> Mapping[str, Former | None]:
         """The keys with events newer than ``revision``, and what each held then, as ``entries`` takes it."""

@@ -6,7 +6,7 @@ what its key held before. Where there is a file that has it, what was superseded
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dray.store.disk_keys import DiskKeys
 from dray.store.file_history import FileHistory
@@ -76,6 +76,12 @@ class State:
         if after < self.compacted:
             raise Compacted(after, self.compacted)
         return self.history.since(after, prefix=prefix)
+
+    def batches(self, prefix: str, *, after: int) -> Iterator[Sequence[Event]]:
+        """The same piece by piece, for those who need not have all values in memory at once."""
+        if after < self.compacted:
+            raise Compacted(after, self.compacted)
+        return self.history.batches(after, prefix=prefix)
 
     def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
         """Entries that are held in memory."""

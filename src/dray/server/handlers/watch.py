@@ -112,21 +112,24 @@ async def _initial(
 def _history(call: Call, selection: Selection, revision: int) -> Sequence[tuple[str, Change]]:
     """What happened between ``revision`` and the cache's window, read from the store: watchers outlive a restart."""
     cache, store = call.resource.cache, call.api.store
-    events: list[Event] = []
     prefix = cache.prefix + (f"{selection.namespace}/" if selection.namespace else "")
+    reader = Watcher(cache, selection.namespace, since=revision, matches=selection.matches, index=None)
+    found: list[tuple[str, Change]] = []
+
+    def take(events: Sequence[Event]) -> None:
+        """There may be thousands, of which few concern the reader: the others are not held."""
+        for event in events:
+            if event.revision > cache.floor:
+                break
+            before = cache.document(event.previous) if event.previous is not None else None
+            entry = event.entry
+            change = Change(event.revision, before, cache.document(entry) if entry is not None else None)
+            type = reader.classify(change)
+            if type is not None:
+                found.append((type, change))
+
     try:
-        store.subscribe(prefix, events.extend, after=revision).close()
+        store.subscribe(prefix, take, after=revision).close()
     except Compacted as e:
         raise Expired(f"too old resource version: {revision} ({e.oldest})") from None
-    reader = Watcher(cache, selection.namespace, since=revision, matches=selection.matches, index=None)
-    found = []
-    for event in events:
-        if event.revision > cache.floor:
-            break
-        before = cache.document(event.previous) if event.previous is not None else None
-        entry = event.entry
-        change = Change(event.revision, before, cache.document(entry) if entry is not None else None)
-        type = reader.classify(change)
-        if type is not None:
-            found.append((type, change))
     return found
