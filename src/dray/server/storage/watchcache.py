@@ -566,6 +566,7 @@ class WatchCache:
         self._regroup(watcher, (*self._group(watcher), watcher))
         if self._window and since < self._window[-1].revision:
             folder = namespace + "/"
+            warm = self._warm[0].revision if self._warm else 0
             for change in self._window:
                 if change.revision <= since:
                     continue
@@ -573,6 +574,8 @@ class WatchCache:
                 assert document is not None
                 if not namespace or document.key.startswith(folder):
                     watcher.offer(change)
+                    if matches is not None and change.revision < warm:
+                        change.drop_encoded()  # what selecting has decoded: thousands of objects that are no more
         return watcher
 
     def unwatch(self, watcher: Watcher) -> None:

@@ -361,3 +361,18 @@ async def test_what_the_file_may_have_lost_is_held(monkeypatch, tmp_path):
     lines = [change.line(codec, type) for type, change in cached.watch(since=began).take()]
     assert [json.loads(line)["object"]["metadata"]["labels"]["n"] for line in lines] == list("12345678")
     await store.close()
+
+
+async def test_selecting_among_earlier_changes_leaves_none_of_them_decoded(monkeypatch, tmp_path):
+    monkeypatch.setattr(watchcache, "_WARM", 2)
+    store, cached = await on_file(tmp_path / "s.db", window=100)
+    began = revision = await store.create(PREFIX + "a/x", value("x", n="0"))
+    for number in range(1, 9):
+        revision = await store.update(PREFIX + "a/x", value("x", n=str(number)), expected=revision)
+    watcher = cached.watch(
+        since=began, matches=lambda document: document.hub["metadata"]["labels"]["n"] == "3"
+    )
+    assert [type for type, _ in watcher.take()] == ["ADDED", "DELETED"]
+    replaced = [change.before for change in cached._window if change.before is not None]
+    assert all(document._hub is None for document in replaced[:-3])
+    await store.close()
