@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import logging.handlers
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -60,24 +61,13 @@ def component_logs(data: Path) -> Iterator[None]:
             handler.close()
 
 
-class _PartHandler(logging.FileHandler):
-    """Writes a file, and begins a new one beside the last one when it is full. The library's own would do it too, and
-    loads what hands records to other processes."""
-
+class _PartHandler(logging.handlers.RotatingFileHandler):
     def __init__(self, path: Path, part: str) -> None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.unlink(missing_ok=True)  # a log begins with its process, as that of a container does
-        super().__init__(path, encoding="utf-8")
-        self._path = path
+        super().__init__(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
         self.setFormatter(_ContainerLog("%(levelname).1s %(name)s %(message)s"))
         self.addFilter(lambda record: part_of(record.name) == part)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        super().emit(record)
-        if self.stream is not None and self.stream.tell() >= _LOG_BYTES:
-            self.close()
-            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
-            self.stream = self._open()
 
 
 class _ContainerLog(logging.Formatter):
